@@ -1,0 +1,3 @@
+module agent-sandbox/cluster/native/pause
+
+go 1.26
