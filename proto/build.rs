@@ -20,6 +20,9 @@ fn main() {
         fs::write(out.join(format!("{name}.bin")), set.encode_to_vec()).unwrap();
         tonic_prost_build::configure()
             .bytes(".")
+            // It carries the credential; `lib.rs` prints it without.
+            .skip_debug([".sandbox.runner.v1.Start"])
+            .type_attribute(".sandbox.runner.v1.Start.work", "#[derive(Debug)]")
             .compile_fds(set)
             .unwrap();
     }

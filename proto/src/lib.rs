@@ -3,6 +3,7 @@
 //! The `.proto` files carry the documentation. Nothing here decides anything.
 
 /// What an agent may ask: `agent.sock`.
+#[cfg(feature = "grpc")]
 #[expect(missing_docs, clippy::pedantic, clippy::allow_attributes_without_reason, reason = "generated code")]
 pub mod agent {
     pub mod v1 {
@@ -13,6 +14,7 @@ pub mod agent {
 }
 
 /// What a human may ask: `approver.sock`.
+#[cfg(feature = "grpc")]
 #[expect(missing_docs, clippy::pedantic, clippy::allow_attributes_without_reason, reason = "generated code")]
 pub mod approver {
     pub mod v1 {
@@ -27,7 +29,20 @@ pub mod approver {
 #[expect(missing_docs, clippy::pedantic, clippy::allow_attributes_without_reason, reason = "generated code")]
 pub mod runner {
     pub mod v1 {
-        tonic::include_proto!("sandbox.runner.v1");
+        include!(concat!(env!("OUT_DIR"), "/sandbox.runner.v1.rs"));
+    }
+}
+
+/// Start carries the credential, so its `Debug` tells how long that is and nothing else of it.
+impl std::fmt::Debug for runner::v1::Start {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Start")
+            .field("request_id", &self.request_id)
+            .field("credential", &format_args!("[{} bytes]", self.credential.len()))
+            .field("api_server", &self.api_server)
+            .field("timeout_ms", &self.timeout_ms)
+            .field("work", &self.work)
+            .finish()
     }
 }
 
@@ -41,3 +56,20 @@ pub const RUNNER_PROTOCOL_VERSION: u32 = 1;
 ///
 /// A frame is a 4-byte big-endian length and that many bytes of one protobuf message.
 pub const MAX_FRAME_BYTES: usize = 4 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::runner::v1::{Start, ToRunner, to_runner::Frame};
+
+    #[test]
+    fn a_start_frame_does_not_print_its_credential() {
+        let start = Start {
+            request_id: "request-1".to_owned(),
+            credential: "canary-token".into(),
+            ..Start::default()
+        };
+        let printed = format!("{:#?}", ToRunner { frame: Some(Frame::Start(start)) });
+        assert!(printed.contains("request-1") && printed.contains("[12 bytes]"), "{printed}");
+        assert!(!printed.contains("canary"), "{printed}");
+    }
+}
