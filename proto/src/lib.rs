@@ -4,18 +4,29 @@
 
 /// What an agent may ask: `agent.sock`.
 #[cfg(feature = "grpc")]
-#[expect(missing_docs, clippy::pedantic, clippy::allow_attributes_without_reason, reason = "generated code")]
+#[expect(
+    missing_docs,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
 pub mod agent {
     pub mod v1 {
         tonic::include_proto!("sandbox.agent.v1");
         /// The encoded `FileDescriptorSet` of this package alone, for reflection.
-        pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/agent.bin"));
+        pub const FILE_DESCRIPTOR_SET: &[u8] =
+            include_bytes!(concat!(env!("OUT_DIR"), "/agent.bin"));
     }
 }
 
 /// What a human may ask: `approver.sock`.
 #[cfg(feature = "grpc")]
-#[expect(missing_docs, clippy::pedantic, clippy::allow_attributes_without_reason, reason = "generated code")]
+#[expect(
+    missing_docs,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
 pub mod approver {
     pub mod v1 {
         tonic::include_proto!("sandbox.approver.v1");
@@ -26,7 +37,12 @@ pub mod approver {
 }
 
 /// The frames between the daemon and the runner inside a Job.
-#[expect(missing_docs, clippy::pedantic, clippy::allow_attributes_without_reason, reason = "generated code")]
+#[expect(
+    missing_docs,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    reason = "generated code"
+)]
 pub mod runner {
     pub mod v1 {
         include!(concat!(env!("OUT_DIR"), "/sandbox.runner.v1.rs"));
@@ -38,7 +54,10 @@ impl std::fmt::Debug for runner::v1::Start {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Start")
             .field("request_id", &self.request_id)
-            .field("credential", &format_args!("[{} bytes]", self.credential.len()))
+            .field(
+                "credential",
+                &format_args!("[{} bytes]", self.credential.len()),
+            )
             .field("api_server", &self.api_server)
             .field("timeout_ms", &self.timeout_ms)
             .field("work", &self.work)
@@ -68,8 +87,16 @@ mod tests {
             credential: "canary-token".into(),
             ..Start::default()
         };
-        let printed = format!("{:#?}", ToRunner { frame: Some(Frame::Start(start)) });
-        assert!(printed.contains("request-1") && printed.contains("[12 bytes]"), "{printed}");
+        let printed = format!(
+            "{:#?}",
+            ToRunner {
+                frame: Some(Frame::Start(start))
+            }
+        );
+        assert!(
+            printed.contains("request-1") && printed.contains("[12 bytes]"),
+            "{printed}"
+        );
         assert!(!printed.contains("canary"), "{printed}");
     }
 }
