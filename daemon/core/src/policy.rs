@@ -485,7 +485,7 @@ mod tests {
     fn hostile_policy_is_refused_in_time() {
         let mut bomb = "version: 1\na: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
         for (outer, inner) in ('b'..='j').zip('a'..) {
-            let nine = [format!("*{inner}")].repeat(9).join(",");
+            let nine = vec![format!("*{inner}"); 9].join(",");
             bomb += &format!("{outer}: &{outer} [{nine}]\n");
         }
         assert!(parse(&bomb).is_err());

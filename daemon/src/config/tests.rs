@@ -1,0 +1,110 @@
+//! What the configuration refuses, and that it names all of it at once.
+
+use super::*;
+
+const GOOD: &str = r#"
+[agents]
+demo-agent = [4001]
+[approvers]
+demo-approver = [4002]
+[kubernetes]
+kubeconfig = "/etc/sandboxd/kubeconfig"
+[vault]
+address = "https://127.0.0.1:8200"
+ca_file = "/etc/sandboxd/vault-ca.pem"
+role_id_file = "/etc/sandboxd/vault-role-id"
+secret_id_file = "/etc/sandboxd/vault-secret-id"
+mounts = ["sandbox-k8s-0"]
+[sandbox]
+image = "localhost/agent-sandbox/runner@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+"#;
+
+fn load(text: &str) -> Result<(Config, Principals), String> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    Config::load(file.path(), 4000).map_err(|e| e.to_string())
+}
+
+#[test]
+fn a_short_configuration_is_enough_and_has_the_documented_defaults() {
+    let (config, principals) = load(GOOD).unwrap();
+    assert_eq!(
+        config.listen.agent_socket,
+        Path::new("/run/sandboxd/agent/agent.sock")
+    );
+    assert_eq!(config.kubernetes.sandbox_namespace.as_str(), "sandbox-jobs");
+    assert_eq!(config.sandbox.pool_read, 2);
+    assert_eq!(
+        principals.find(Role::Agent, 4001).unwrap().as_str(),
+        "demo-agent"
+    );
+}
+
+#[test]
+fn a_uid_is_admitted_on_its_own_socket_alone() {
+    let (_, principals) = load(GOOD).unwrap();
+    assert!(principals.find(Role::Approver, 4001).is_none());
+    assert!(principals.find(Role::Agent, 4002).is_none());
+    assert!(principals.find(Role::Agent, 4003).is_none());
+}
+
+#[test]
+fn root_nobody_and_the_daemon_itself_cannot_be_principals() {
+    for (uid, word) in [(0, "root"), (65534, "unmapped"), (4000, "daemon's own")] {
+        for section in ["demo-agent = [4001]", "demo-approver = [4002]"] {
+            let (key, _) = section.split_once(" = ").unwrap();
+            let e = load(&GOOD.replace(section, &format!("{key} = [{uid}]"))).unwrap_err();
+            assert!(e.contains(word), "{e}");
+        }
+    }
+}
+
+#[test]
+fn one_uid_in_both_roles_is_refused() {
+    let e = load(&GOOD.replace("4002", "4001")).unwrap_err();
+    assert!(e.contains("uid 4001 is listed for both"), "{e}");
+    let e = load(&GOOD.replace("demo-approver", "demo-agent")).unwrap_err();
+    assert!(e.contains("both an agent and an approver"), "{e}");
+}
+
+#[test]
+fn unknown_users_and_unknown_keys_are_named() {
+    let e = load(&GOOD.replace("[4001]", "[\"no-such-user-here\"]")).unwrap_err();
+    assert!(e.contains("no-such-user-here"), "{e}");
+    let e = load(&GOOD.replace("kubeconfig =", "kubekonfig =")).unwrap_err();
+    assert!(e.contains("kubekonfig"), "{e}");
+}
+
+#[test]
+fn every_fault_is_told_at_once() {
+    let text = GOOD
+        .replace("https://", "http://")
+        .replace("@sha256:", ":latest-")
+        .replace("[\"sandbox-k8s-0\"]", "[]");
+    let e = load(&text).unwrap_err();
+    for word in ["vault.address", "sandbox.image", "vault.mounts"] {
+        assert!(e.contains(word), "{e}");
+    }
+}
+
+#[test]
+fn a_socket_path_that_no_address_holds_is_refused() {
+    let long = format!("[listen]\nagent_socket = \"/{}\"\n", "a".repeat(120));
+    assert!(
+        load(&format!("{GOOD}{long}"))
+            .unwrap_err()
+            .contains("103 bytes")
+    );
+    let same = "[listen]\nagent_socket = \"/a/b\"\napprover_socket = \"/a/c\"\n";
+    assert!(
+        load(&format!("{GOOD}{same}"))
+            .unwrap_err()
+            .contains("different folders")
+    );
+}
+
+#[test]
+fn a_read_that_could_outlive_its_lease_is_refused() {
+    let text = format!("{GOOD}[limits]\nread_seconds = 600\n");
+    assert!(load(&text).unwrap_err().contains("read_seconds"));
+}
