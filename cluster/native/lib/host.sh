@@ -84,7 +84,6 @@ init_pid() {
 start_init() {
   local pid='' _
   make_cgroups
-  _make_link_room
   mkdir -p "$NODE/run" "$LOG"
   start_daemon "$NODE/holder.pid" "$LOG/node.log" bash -c "$(_enter_cgroups)
     exec unshare --pid --fork --kill-child --mount --net --uts bash '$NODE/etc/init'"
@@ -102,11 +101,9 @@ start_init() {
 
 _link_is_ours() { ip link show "$LINK" 2>/dev/null | grep -q "alias agent-sandbox $NODE\$"; }
 
-_make_link_room() {
-  if ip link show "$LINK" >/dev/null 2>&1 && ! _link_is_ours; then
+check_link_is_free() {
+  ! ip link show "$LINK" >/dev/null 2>&1 || _link_is_ours ||
     die "there is a network link $LINK already, and it is not this node's" "Set AGENT_SANDBOX_LINK to another name."
-  fi
-  ip link del "$LINK" 2>/dev/null || true
 }
 
 # Ends every process of the node and takes its cgroups, mounts and link away. Its files stay.

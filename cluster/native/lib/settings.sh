@@ -39,7 +39,8 @@ load_settings() {
   NODE_IP=$(_address "$NET" 2)
   API_SERVICE_IP=$(_address "$SERVICES" 1)
   NET_PREFIX=${NET#*/}
-  CGROUP=agent-sandbox-$LINK
+  # Named after the folder, so that no node ever takes another one's processes for its own.
+  CGROUP=agent-sandbox-$(printf '%s' "$AGENT_SANDBOX_HOME" | sha256_of /dev/stdin | cut -c 1-8)
 }
 
 _setting() {
