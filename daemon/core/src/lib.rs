@@ -8,3 +8,4 @@ pub mod ids;
 pub mod selector;
 pub mod parameters;
 pub mod policy;
+pub mod audit;
