@@ -3,7 +3,6 @@
 //! be handed a set that names the approver's service.
 #![expect(
     clippy::unwrap_used,
-    clippy::disallowed_methods,
     reason = "a build script's failure is a build error"
 )]
 

@@ -37,12 +37,7 @@ pub mod approver {
 }
 
 /// The frames between the daemon and the runner inside a Job.
-#[expect(
-    missing_docs,
-    clippy::pedantic,
-    clippy::allow_attributes_without_reason,
-    reason = "generated code"
-)]
+#[expect(missing_docs, clippy::pedantic, reason = "generated code")]
 pub mod runner {
     pub mod v1 {
         include!(concat!(env!("OUT_DIR"), "/sandbox.runner.v1.rs"));
