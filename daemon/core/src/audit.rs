@@ -49,6 +49,7 @@ mod encode;
 mod event;
 mod scrub;
 mod record;
+mod prefix;
 mod checkpoint;
 mod fault;
 mod verify;
@@ -57,7 +58,8 @@ pub use checkpoint::{CheckSignature, Checkpoint, CheckpointError, PublicKey, Sig
 pub use event::{Event, EventName};
 pub use fault::{CheckpointFault, Fault, FaultKind};
 pub use hash::{Head, LineHash, Seq};
-pub use record::{Draft, MAX_LINE_BYTES, Malformed, Record, TooLarge};
+pub use prefix::{MIN_PREFIX_DIGITS, PrefixError, RequestPrefix, request_key};
+pub use record::{Draft, Glance, MAX_LINE_BYTES, Malformed, Record, TooLarge};
 pub use time::{TimeError, UtcMillis};
 pub use value::{Fields, Value};
 pub use verify::{Verified, Verifier};

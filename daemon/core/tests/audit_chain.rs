@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use sandbox_core::audit::{
-    Checkpoint, CheckpointFault, Draft, Event, EventName, Fault, FaultKind, Fields, Head,
+    Checkpoint, CheckpointFault, Draft, Event, EventName, Fault, FaultKind, Fields, Glance, Head,
     Malformed, PublicKey, Record, Seq, Signature, UtcMillis, Value, Verified, Verifier,
 };
 use sandbox_core::ids::RequestId;
@@ -479,6 +479,7 @@ proptest! {
         prop_assert_eq!(line.pop(), Some(b'\n'));
         prop_assert!(line.iter().all(|b| (b' '..=b'~').contains(b)));
 
+        prop_assert_eq!(Glance::at(&line), Some(Glance { seq: Seq(1), request_id: id }));
         let record = Record::read(&line).unwrap();
         prop_assert_eq!(Head { seq: record.seq, hash: record.hash }, head);
         prop_assert_eq!(
@@ -559,6 +560,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let _glance = Glance::at(&bytes);
         prop_assert!(Record::read(&bytes).is_err());
     }
 

@@ -260,6 +260,36 @@ impl Record {
     }
 }
 
+/// What a line says of its place, taken from where it stands without checking anything.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Glance {
+    /// Its place.
+    pub seq: Seq,
+    /// The request it is of, if it is of one.
+    pub request_id: Option<RequestId>,
+}
+
+impl Glance {
+    /// Looks at a line of a trail that has been verified. `None` for what is not one.
+    #[must_use]
+    pub fn at(line: &[u8]) -> Option<Self> {
+        const SEQ_AT: usize = "{\"v\":1,\"seq\":".len();
+        const TIME_BYTES: usize = ",\"time\":\"2026-03-01T09:30:00.125Z\"".len();
+        const ID_BYTES: usize = 36;
+        let from_seq = line.get(SEQ_AT..)?;
+        let seq = from_seq.split(|b| *b == b',').next()?;
+        let after_time = from_seq.get(seq.len() + TIME_BYTES..)?;
+        let id = after_time
+            .strip_prefix(b",\"request_id\":\"")
+            .and_then(|id| id.get(..ID_BYTES));
+        let text = |bytes| std::str::from_utf8(bytes).ok();
+        Some(Self {
+            seq: Seq(text(seq)?.parse().ok()?),
+            request_id: id.and_then(text).and_then(|id| id.parse().ok()),
+        })
+    }
+}
+
 /// What stands before `,"hash":"`, and the hash.
 fn split_hash(line: &[u8]) -> Option<(&[u8], LineHash)> {
     let (body, tail) = line.split_at_checked(line.len().checked_sub(TAIL_BYTES)?)?;
