@@ -1,0 +1,377 @@
+//! One client's session: each of its lines, in order, to what it asks for.
+//!
+//! rmcp lends its model of MCP (versions, tools, results) but not its server loop. That loop ends the
+//! session where clients in use go on: on a request before `initialize`, or `initialize` without
+//! parameters. It keeps ids in 64 bits and arguments as parsed values, so an id or a number that does
+//! not fit is lost; it drops an oversized line without an answer; and at the end of input it gives a
+//! call five seconds, while ours may take 45. All of that happens in its types, behind its transport
+//! trait: a transport that hid it would have to be a session of its own, with rmcp's on top.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{CacheScope, ErrorCode, ErrorData, ListToolsResult, ResultType};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+
+use crate::call::{Calls, ToolCall};
+use crate::catalog::Catalog;
+use crate::daemon::{Daemon, Invocation};
+use crate::escape;
+use crate::identity;
+use crate::line::{Line, MAX_LINE_BYTES};
+use crate::log::Log;
+use crate::message::{Id, Incoming, Message, Notification, Request};
+use crate::reply::{self, Reply};
+use crate::stdio::Outbox;
+use crate::version::{self, ClientInfo, Era, RequestMeta};
+
+mod listeners;
+
+use listeners::Listeners;
+
+/// Messages in one batch. Longer ones would multiply what a single line can make us hold.
+const MAX_BATCH: usize = 64;
+
+/// What the daemon is told of the client's name, at most.
+const MAX_CLIENT_CHARS: usize = 100;
+
+/// Log levels of MCP; rmcp's type for them is on its way out.
+const LEVELS: [&str; 8] = [
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
+];
+
+/// The state of a session; one task owns it.
+pub(crate) struct Session {
+    outbox: Outbox,
+    catalog: Catalog,
+    calls: Calls,
+    log: Arc<Log>,
+    /// Requests being answered. All of them are waited for at the end of input.
+    tasks: TaskTracker,
+    /// What the client called itself in `initialize`.
+    client: ClientInfo,
+    listeners: Listeners,
+}
+
+impl Session {
+    /// A session that has not begun. Calls are answered after `answer_within` at the latest.
+    pub fn new(
+        daemon: Daemon,
+        catalog: Catalog,
+        outbox: Outbox,
+        (log, answer_within): (Arc<Log>, Duration),
+    ) -> Self {
+        let shared = (Arc::clone(&log), answer_within);
+        Self {
+            calls: Calls::new(daemon, catalog.clone(), outbox.clone(), shared),
+            tasks: TaskTracker::new(),
+            client: ClientInfo::default(),
+            listeners: Listeners::new(catalog.clone(), outbox.clone()),
+            outbox,
+            catalog,
+            log,
+        }
+    }
+
+    /// Serves the client until its input ends and everything it asked is answered, or it stops
+    /// listening.
+    pub async fn run(mut self, mut lines: mpsc::Receiver<Line>) {
+        let mut changes = self.catalog.changes();
+        let outbox = self.outbox.clone();
+        let served = async {
+            loop {
+                tokio::select! {
+                    line = lines.recv() => match line {
+                        Some(line) => self.line(line).await,
+                        None => break,
+                    },
+                    Ok(()) = changes.changed() => self.listeners.tools_changed().await,
+                }
+            }
+            self.listeners.end().await;
+            self.tasks.close();
+            self.tasks.wait().await;
+        };
+        tokio::select! {
+            () = served => {}
+            () = outbox.closed() => {}
+        }
+    }
+
+    async fn line(&mut self, line: Line) {
+        match line {
+            Line::Text(text) => match Message::parse(&text) {
+                Message::One(message) => self.message(message, &self.outbox.clone()).await,
+                Message::Batch(messages) => self.batch(messages).await,
+                Message::NotJson(why) => {
+                    self.log.note(&format!("a line is not JSON: {why}"));
+                    let error =
+                        ErrorData::parse_error(format!("The line is not JSON: {why}"), None);
+                    self.fault(None, &error).await;
+                }
+            },
+            Line::TooLong(id) => {
+                let text = format!("A message is one line of at most {MAX_LINE_BYTES} bytes.");
+                self.fault(id, &ErrorData::invalid_request(text, None))
+                    .await;
+            }
+            Line::NotUtf8(id) => {
+                self.fault(id, &ErrorData::parse_error("The line is not UTF-8.", None))
+                    .await;
+            }
+        }
+    }
+
+    /// Says what is wrong with something that is no message.
+    async fn fault(&self, id: Option<Id>, error: &ErrorData) {
+        match id {
+            Some(id) => Reply::new(id, self.outbox.clone()).error(error).await,
+            // A client that has closed its end needs no answer.
+            None => self
+                .outbox
+                .send(reply::error_without_id(error))
+                .await
+                .unwrap_or_default(),
+        }
+    }
+
+    /// Handles an array of messages; its answers leave together, as one array.
+    async fn batch(&mut self, messages: Vec<Incoming>) {
+        if messages.is_empty() || messages.len() > MAX_BATCH {
+            let text = format!("A batch holds 1 to {MAX_BATCH} messages.");
+            return self
+                .fault(None, &ErrorData::invalid_request(text, None))
+                .await;
+        }
+        // Room for every answer, so none waits for the others.
+        let (to, mut answers) = mpsc::channel(MAX_BATCH);
+        let outbox = self.outbox.clone();
+        self.tasks.spawn(async move {
+            let mut batch = Vec::new();
+            while let Some(answer) = answers.recv().await {
+                batch.push(answer);
+            }
+            if !batch.is_empty() {
+                outbox
+                    .send(format!("[{}]", batch.join(",")))
+                    .await
+                    .unwrap_or_default();
+            }
+        });
+        for message in messages {
+            // MCP 2025-03-26: "The initialize request MUST NOT be part of a JSON-RPC batch".
+            if let Incoming::Request(request) = &message
+                && request.method == "initialize"
+            {
+                let error = ErrorData::invalid_request("initialize cannot be in a batch.", None);
+                Reply::new(request.id.clone(), to.clone())
+                    .error(&error)
+                    .await;
+            } else {
+                self.message(message, &to).await;
+            }
+        }
+    }
+
+    /// Handles one message; its answer, if it gets one, goes to `to`.
+    async fn message(&mut self, message: Incoming, to: &Outbox) {
+        match message {
+            Incoming::Request(request) => self.request(request, to).await,
+            Incoming::Notification(notification) => self.notification(&notification),
+            // We ask the client nothing. An echo of our own errors ends here, too.
+            Incoming::Response => {}
+            Incoming::Invalid(id, why) => {
+                let error =
+                    ErrorData::invalid_request(format!("Not a JSON-RPC 2.0 message: {why}."), None);
+                match id {
+                    Some(id) => Reply::new(id, to.clone()).error(&error).await,
+                    None => to
+                        .send(reply::error_without_id(&error))
+                        .await
+                        .unwrap_or_default(),
+                }
+            }
+        }
+    }
+
+    /// No request waits for an opening: some clients list tools before they say `initialized`, some
+    /// ping before `initialize`, and the daemon knows the caller from the socket anyway.
+    async fn request(&mut self, request: Request, to: &Outbox) {
+        let reply = Reply::new(request.id, to.clone());
+        let params = request.params.as_deref();
+        let meta = RequestMeta::of(params);
+        let era = match meta.era() {
+            Ok(era) => era,
+            Err(error) => return reply.error(&error).await,
+        };
+        match request.method.as_str() {
+            "initialize" => reply.result(&self.initialize(params)).await,
+            "ping" => reply.result(&Empty::in_era(era)).await,
+            "server/discover" => match meta.require_per_request() {
+                Ok(()) => reply.result(&identity::discover_result()).await,
+                Err(error) => reply.error(&error).await,
+            },
+            "tools/list" => self.list_tools(era, reply),
+            "tools/call" => match read::<CallParams<'_>>(params) {
+                Ok(call) => self.call_tool(call, meta, era, reply),
+                Err(error) => reply.error(&error).await,
+            },
+            "logging/setLevel" => match check_level(params) {
+                Ok(()) => reply.result(&Empty::in_era(era)).await,
+                Err(error) => reply.error(&error).await,
+            },
+            "subscriptions/listen" if era == Era::PerRequest => {
+                self.listeners.open(params, reply).await;
+            }
+            method => {
+                let text = format!(
+                    "The method {:?} does not exist here.",
+                    escape::for_reader(method)
+                );
+                reply
+                    .error(&ErrorData::new(ErrorCode::METHOD_NOT_FOUND, text, None))
+                    .await;
+            }
+        }
+    }
+
+    fn notification(&mut self, notification: &Notification) {
+        // `initialized` changes nothing, and what we do not know is ignored, as JSON-RPC has it.
+        if notification.method != "notifications/cancelled" {
+            return;
+        }
+        // A cancellation that is malformed, late or repeated is ignored, as MCP has it.
+        let Ok(CancelParams { request_id }) = read(notification.params.as_deref()) else {
+            return;
+        };
+        if let Some(id) = Id::parse(request_id.get()) {
+            self.calls.cancel(&id);
+            self.listeners.close(&id);
+        }
+    }
+
+    fn initialize(&mut self, params: Option<&RawValue>) -> impl Serialize + use<> {
+        let params: InitializeParams<'_> = read(params).unwrap_or_default();
+        let text = |json: &RawValue| serde_json::from_str::<String>(json.get()).ok();
+        let requested = params.protocol_version.and_then(text);
+        let client = params
+            .client_info
+            .and_then(|info| serde_json::from_str(info.get()).ok());
+        self.client = client.unwrap_or_default();
+        self.listeners.tell_client();
+        identity::initialize_result(version::negotiate(requested.as_deref()))
+    }
+
+    /// In a task of its own: the daemon may take its time, and `ping` must not wait for it.
+    fn list_tools(&mut self, era: Era, reply: Reply) {
+        let (catalog, shown) = (self.catalog.clone(), self.listeners.shown());
+        self.tasks.spawn(async move {
+            let tools = catalog.tools().await;
+            shown.set(&tools);
+            let mut result = ListToolsResult::with_all_items(tools.to_vec());
+            result.result_type = era.result_type();
+            result.meta = era.result_meta();
+            if era == Era::PerRequest {
+                // Asking costs a millisecond, and a list from a cache may be an old one.
+                result.ttl_ms = Some(0);
+                result.cache_scope = Some(CacheScope::Private);
+            }
+            reply.result(&result).await;
+        });
+    }
+
+    fn call_tool(&self, params: CallParams<'_>, meta: RequestMeta, era: Era, reply: Reply) {
+        let client = meta.client.as_ref().unwrap_or(&self.client);
+        let invocation = Invocation {
+            action: params.name,
+            parameters_json: params
+                .arguments
+                .map_or_else(String::new, |json| json.get().to_owned()),
+            client: client_name(client),
+        };
+        let call = ToolCall {
+            invocation,
+            progress_token: meta.progress_token,
+            era,
+        };
+        self.calls.start(call, reply, &self.tasks);
+    }
+}
+
+fn client_name(client: &ClientInfo) -> String {
+    let name = format!("{} {}", client.name, client.version);
+    escape::for_reader(name.trim())
+        .chars()
+        .take(MAX_CLIENT_CHARS)
+        .collect()
+}
+
+/// We send no log messages, so every level of MCP's is kept; clients set one unasked.
+fn check_level(params: Option<&RawValue>) -> Result<(), ErrorData> {
+    let LevelParams { level } = read(params)?;
+    if LEVELS.contains(&level.as_str()) {
+        return Ok(());
+    }
+    let text = format!("params.level must be one of {}.", LEVELS.join(", "));
+    Err(ErrorData::invalid_params(text, None))
+}
+
+/// Reads parameters; absent and null are an empty object.
+fn read<'a, T: Deserialize<'a>>(params: Option<&'a RawValue>) -> Result<T, ErrorData> {
+    serde_json::from_str(params.map_or("{}", RawValue::get))
+        .map_err(|error| ErrorData::invalid_params(format!("params: {error}"), None))
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct InitializeParams<'a> {
+    #[serde(borrow)]
+    protocol_version: Option<&'a RawValue>,
+    #[serde(borrow)]
+    client_info: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct CallParams<'a> {
+    name: String,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct LevelParams {
+    level: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CancelParams<'a> {
+    #[serde(borrow)]
+    request_id: &'a RawValue,
+}
+
+/// A result that says nothing.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Empty {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_type: Option<ResultType>,
+}
+
+impl Empty {
+    fn in_era(era: Era) -> Self {
+        Self {
+            result_type: era.result_type(),
+        }
+    }
+}
