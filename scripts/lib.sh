@@ -9,6 +9,7 @@
 #   step TEXT, ok [TEXT]             one piece of work, with the time it took; a failure names the open step
 #   say TEXT, warn TEXT              a line of progress, a warning
 #   die WHAT [NEXT]                  what happened and what to do next; exit 1
+#   quit CODE                        ends the script with an exit code that is an answer, not a failure
 #   need CMD DEB [BREW] [RPM]        preflight: a command, and the package that brings it
 #   need_fact WHAT FIX               preflight: anything else that is missing, and how to get it
 #   preflight_end                    ends the script if anything was missing: the whole list, one install command
@@ -76,6 +77,11 @@ die() {
   [ -z "${2:-}" ] || printf '%s\n' "$2" | sed -e '1s/^/  next: /' -e '2,$s/^/        /' >&2
   _died=yes
   exit 1
+}
+
+quit() {
+  _died=yes
+  exit "$1"
 }
 
 show_help() { awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0"; }
@@ -172,12 +178,17 @@ take_lock() {
   local file=$1 seconds=${2:-600} waited=0
   mkdir -p "$(dirname "$file")"
   if _have flock; then
-    # Appending keeps the holder's name readable while we wait for it.
-    exec 9>>"$file"
-    if ! flock -n 9; then
-      say "waiting for $(_lock_holder "$file"), up to $seconds s"
-      flock -w "$seconds" 9 || die "$(_lock_holder "$file") still holds $file" "Wait for it to end, then run this again."
-    fi
+    while :; do
+      # Appending keeps the holder's name readable while we wait for it.
+      exec 9>>"$file"
+      if ! flock -n 9; then
+        say "waiting for $(_lock_holder "$file"), up to $seconds s"
+        flock -w "$seconds" 9 || die "$(_lock_holder "$file") still holds $file" "Wait for it to end, then run this again."
+      fi
+      # Its last holder may have removed it, and then it locks nothing any more.
+      [ "$file" -ef /dev/fd/9 ] && break
+      mkdir -p "$(dirname "$file")"
+    done
     echo "${0##*/} (pid $$)" >"$file"
     return 0
   fi

@@ -18,6 +18,7 @@ NET_PREFIX=$NET_PREFIX
 HOST_IP=$HOST_IP
 PODS=$PODS
 SERVICES=$SERVICES
+MOUNT_POINTS='$MOUNT_POINTS'
 EOF
   cp "$HERE/init" "$to/init"
 
@@ -89,7 +90,7 @@ EOF
 version = 3
 root = "$NODE/containerd"
 state = "/run/containerd"
-disabled_plugins = ["io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs", "io.containerd.nri.v1.nri", "io.containerd.tracing.processor.v1.otlp"]
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.blockfile", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs", "io.containerd.nri.v1.nri", "io.containerd.tracing.processor.v1.otlp"]
 
 [grpc]
   address = "$NODE/run/containerd.sock"
@@ -106,6 +107,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.blockfile", "io.containerd.sna
 
   [plugins."io.containerd.cri.v1.runtime".cni]
     bin_dirs = ["$CNI_BIN"]
+    use_internal_loopback = true
     conf_dir = "$etc/cni"
 
   [plugins."io.containerd.cri.v1.runtime".containerd]
@@ -136,7 +138,7 @@ EOF
   mkdir -p "$to/cni"
   write_file 600 "$to/cni/10-node.conflist" <<EOF
 {"cniVersion": "0.4.0", "name": "node", "plugins": [
-  {"type": "ptp", "ipMasq": true, "ipam": {
+  {"type": "ptp", "ipam": {
     "type": "host-local", "dataDir": "/run/cni/leases",
     "ranges": [[{"subnet": "$PODS"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 EOF

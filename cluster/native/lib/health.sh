@@ -46,7 +46,7 @@ status() {
   local pid name state
   if ! pid=$(init_pid); then
     if [ -d "$NODE/etcd" ]; then echo "node: stopped, with its data in $NODE"; else echo "node: not there"; fi
-    exit 3
+    quit 3
   fi
   BIN=$(sed -n 's/^BIN=//p' "$NODE/etc/init.env")
   for name in $COMPONENTS; do
@@ -61,7 +61,7 @@ status() {
   _look
   if [ -n "$WHY" ]; then
     echo "node: not well: $WHY"
-    exit 1
+    quit 1
   fi
   echo "node: ready, pid $pid, $(_kubectl get pods --all-namespaces --no-headers 2>/dev/null | wc -l) pods, $(_kubectl version 2>/dev/null | sed -n 's/^Server Version: /Kubernetes /p')"
 }

@@ -4,6 +4,9 @@
 # Everything the node runs is in one cgroup of its own, so it can be found and ended without knowing a name or trusting
 # a pid file.
 
+# Inside the node these are covered by mounts of its own; outside they have to be there as folders.
+MOUNT_POINTS='/var/lib/cni /var/lib/kubelet /var/log/containers'
+
 has_cap_sys_resource() {
   local effective
   effective=$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status)
@@ -14,12 +17,13 @@ cgroup_version() {
   if [ "$(stat -f -c %T /sys/fs/cgroup 2>/dev/null)" = cgroup2fs ]; then echo 2; else echo 1; fi
 }
 
-# The root folder of every cgroup hierarchy of this machine.
+# The root folder of every cgroup hierarchy of this machine. Beside version 1 there may be a version 2 without
+# controllers; container runtimes use that one as well.
 _hierarchies() {
   if [ "$(cgroup_version)" = 2 ]; then
     echo /sys/fs/cgroup
   else
-    awk '{ for (i = 7; i < NF; i++) if ($i == "-" && $(i + 1) == "cgroup") print $5 }' /proc/self/mountinfo
+    awk '{ for (i = 7; i < NF; i++) if ($i == "-" && $(i + 1) ~ /^cgroup2?$/) print $5 }' /proc/self/mountinfo
   fi
 }
 
@@ -128,11 +132,16 @@ stop_node() {
     while read -r mount; do umount -l "$mount"; done
 }
 
-# Folders that had to be made outside the node's own, for mounts: gone again where nobody else put anything in.
-remove_made_dirs() {
-  local top dir
-  [ -f "$NODE/made" ] || return 0
-  while read -r top dir; do
-    while rmdir "$dir" 2>/dev/null && [ "$dir" != "$top" ]; do dir=$(dirname "$dir"); done
-  done <"$NODE/made"
+# Takes the mount points away that a node had to make, unless another node is using them.
+remove_mount_points() {
+  local root dir
+  for root in $(_hierarchies); do
+    for dir in "$root"/agent-sandbox-*; do [ ! -d "$dir" ] || return 0; done
+  done
+  for dir in $MOUNT_POINTS; do
+    if [ -f "$dir/.agent-sandbox" ]; then
+      rm "$dir/.agent-sandbox"
+      rmdir --ignore-fail-on-non-empty "$dir"
+    fi
+  done
 }
