@@ -80,6 +80,7 @@ apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 clientConnection: {kubeconfig: $KUBE/kube-proxy.conf}
 mode: iptables
+healthzBindAddress: 127.0.0.1:10256
 clusterCIDR: $PODS
 hostnameOverride: $NODE_NAME
 conntrack: {maxPerCore: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
