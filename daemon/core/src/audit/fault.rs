@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::checkpoint::{Checkpoint, CheckpointError, PublicKey};
-use super::hash::Seq;
+use super::hash::{Head, Seq};
 use super::record::{Malformed, Record};
 
 /// The first line that is not as it was written, and what is wrong with it.
@@ -58,6 +58,11 @@ pub enum FaultKind {
     RolledBack {
         /// The checkpoint kept.
         kept: Box<Checkpoint>,
+    },
+    /// Whoever writes the trail knows it to end elsewhere.
+    OtherEnd {
+        /// The end it knows.
+        known: Head,
     },
 }
 
@@ -136,6 +141,11 @@ impl fmt::Display for FaultKind {
                 f,
                 "the trail ends before event {}, which the checkpoint of {} covers: it was rolled back",
                 kept.head.seq, kept.time
+            ),
+            Self::OtherEnd { known } => write!(
+                f,
+                "the trail was written up to event {} with the hash {}, and is not that any more",
+                known.seq, known.hash
             ),
         }
     }
