@@ -135,12 +135,11 @@ grouping = true
 EOF
 
   # Point to point rather than a bridge: all pod traffic is routed, so policies need no bridge netfilter.
-  # The leases are in memory, as the pods that hold them do not outlive the node either.
   mkdir -p "$to/cni"
   write_file 600 "$to/cni/10-node.conflist" <<EOF
 {"cniVersion": "0.4.0", "name": "node", "plugins": [
   {"type": "ptp", "ipam": {
-    "type": "host-local", "dataDir": "/run/cni/leases",
+    "type": "host-local", "dataDir": "$NODE/leases",
     "ranges": [[{"subnet": "$PODS"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 EOF
 

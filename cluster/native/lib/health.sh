@@ -8,9 +8,12 @@ COMPONENTS='etcd containerd kube-apiserver kube-controller-manager kube-schedule
 _look() {
   WHY=''
   init_pid >/dev/null || { WHY='its first process is gone' && return; }
-  _kubectl get --raw /readyz >/dev/null 2>&1 || { WHY='the API server is not ready' && return; }
+  _link_is_ours || { WHY='the network link is gone' && return; }
+  # Cheap questions first: while a node starts they are asked over and over.
+  (exec 3<>"/dev/tcp/$NODE_IP/6443") 2>/dev/null || { WHY='the API server does not answer' && return; }
   _http_ok 10248 || { WHY='the kubelet is not healthy' && return; }
   _http_ok 10256 || { WHY='kube-proxy is not healthy' && return; }
+  _kubectl get --raw /readyz >/dev/null 2>&1 || { WHY='the API server is not ready' && return; }
   local heard
   heard=$(_kubectl get node "$NODE_NAME" -o 'jsonpath={range .status.conditions[?(@.type=="Ready")]}{.status} {.lastHeartbeatTime}{end}' 2>/dev/null) || heard=''
   case $heard in
