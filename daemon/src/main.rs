@@ -1,2 +1,5 @@
-//! Stub, being written.
-fn main() {}
+//! The privileged daemon. See the library for what it does.
+
+fn main() -> std::process::ExitCode {
+    sandboxd::cli::run()
+}

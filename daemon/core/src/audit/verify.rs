@@ -13,7 +13,7 @@ pub struct Verifier {
     start: Head,
     head: Head,
     key: Option<PublicKey>,
-    kept: Option<Checkpoint>,
+    kept: Vec<Checkpoint>,
     newest: Option<Checkpoint>,
     checkpoints: u64,
 }
@@ -57,23 +57,21 @@ impl Verifier {
             start,
             head: start,
             key: None,
-            kept: None,
+            kept: Vec::new(),
             newest: None,
             checkpoints: 0,
         }
     }
 
     /// Also holds the trail against a checkpoint that was kept elsewhere: its line must be there with
-    /// its hash, and no other key may have signed.
+    /// its hash, and no other key may have signed. Can be called for several.
     ///
     /// The checkpoint's own signature is the caller's to check, see [`Checkpoint::is_signed`].
     #[must_use]
-    pub fn against(self, kept: Checkpoint) -> Self {
-        Self {
-            key: Some(kept.key),
-            kept: Some(kept),
-            ..self
-        }
+    pub fn against(mut self, kept: Checkpoint) -> Self {
+        self.key.get_or_insert(kept.key);
+        self.kept.push(kept);
+        self
     }
 
     /// Where the trail stands after the lines so far.
@@ -107,12 +105,10 @@ impl Verifier {
             seq: record.seq,
             hash: record.hash,
         };
-        if let Some(kept) = self
-            .kept
-            .filter(|kept| kept.head.seq == head.seq && kept.head.hash != head.hash)
-        {
+        let forked = |kept: &&Checkpoint| kept.head.seq == head.seq && kept.head.hash != head.hash;
+        if let Some(kept) = self.kept.iter().find(forked) {
             return Err(self.fault(FaultKind::Forked {
-                kept: Box::new(kept),
+                kept: Box::new(*kept),
             }));
         }
         self.head = head;
@@ -127,9 +123,10 @@ impl Verifier {
         if torn_bytes > 0 {
             return Err(self.fault(FaultKind::Torn { bytes: torn_bytes }));
         }
-        if let Some(kept) = self.kept.filter(|kept| kept.head.seq > self.head.seq) {
+        let beyond = |kept: &&Checkpoint| kept.head.seq > self.head.seq;
+        if let Some(kept) = self.kept.iter().find(beyond) {
             return Err(self.fault(FaultKind::RolledBack {
-                kept: Box::new(kept),
+                kept: Box::new(*kept),
             }));
         }
         Ok(Verified {

@@ -1,0 +1,72 @@
+//! Text from the cluster or an agent, made safe to show: nothing in it can move a cursor, start a line
+//! or turn the direction of reading.
+
+/// `text` with controls, line and paragraph separators and bidirectional marks as escapes.
+pub(super) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '"' | '\'' | '\\' => shown.push(c),
+            c => shown.extend(c.escape_debug()),
+        }
+    }
+    shown
+}
+
+/// The first `limit` characters, and how many there were if that is not all.
+pub(super) fn clipped(text: &str, limit: usize) -> String {
+    let count = text.chars().count();
+    if count <= limit {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(limit).collect();
+    format!("{start}… ({count} characters in all)")
+}
+
+/// Seconds as people say them: `45s`, `12m`, `5h`, `3d`.
+pub(super) fn age(seconds: i64) -> String {
+    match seconds {
+        ..120 => format!("{}s", seconds.max(0)),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}
+
+/// A count with its noun.
+pub(super) fn count(n: u64, noun: &str) -> String {
+    if n == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{n} {noun}s")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_moves_a_reader_survives() {
+        assert_eq!(visible("a\nb\r\t\u{1b}[2J"), "a\\nb\\r\\t\\u{1b}[2J");
+        assert_eq!(
+            visible("x\u{2028}y\u{202e}z\u{85}"),
+            "x\\u{2028}y\\u{202e}z\\u{85}"
+        );
+        assert_eq!(visible("it's \"fine\" – größer"), "it's \"fine\" – größer");
+    }
+
+    #[test]
+    fn what_is_clipped_says_so() {
+        assert_eq!(clipped("abc", 3), "abc");
+        assert_eq!(clipped("äbcd", 3), "äbc… (4 characters in all)");
+    }
+
+    #[test]
+    fn ages_are_short() {
+        assert_eq!(
+            [age(-5), age(119), age(120), age(7200), age(172_800)],
+            ["0s", "119s", "2m", "2h", "2d"]
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! The command line of `sandboxd`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use sandbox_core::names::{NamespaceName, PrincipalName};
+use sandbox_core::parameters::ActionName;
+use sandbox_core::policy::{Decision, Question};
+use tracing_subscriber::EnvFilter;
+
+use crate::audit::AuditCommand;
+use crate::config::Config;
+use crate::{decide, run as daemon};
+
+/// Decides, mints a credential for one action, runs it in a gVisor Job, revokes, proves.
+#[derive(Debug, Parser)]
+#[command(name = "sandboxd", version, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve agents and approvers until SIGTERM. SIGHUP reads the policy again.
+    Run(ConfigArg),
+    /// Check sandboxd.toml and the policy it names, and say everything that is wrong.
+    CheckConfig(ConfigArg),
+    /// Check a policy file; with --explain, what it answers and why.
+    CheckPolicy(CheckPolicy),
+    /// Check an audit trail.
+    #[command(subcommand)]
+    Audit(AuditCommand),
+}
+
+#[derive(Args, Debug)]
+struct ConfigArg {
+    /// Where sandboxd.toml is. [default: /etc/sandboxd/sandboxd.toml]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+struct CheckPolicy {
+    /// The policy.
+    file: PathBuf,
+    /// Say what one request would get, and rule by rule why.
+    #[arg(long, requires_all = ["principal", "action"])]
+    explain: bool,
+    /// Who asks.
+    #[arg(long)]
+    principal: Option<PrincipalName>,
+    /// For which action, e.g. k8s_get_pod_status.
+    #[arg(long)]
+    action: Option<String>,
+    /// In which namespace.
+    #[arg(long)]
+    namespace: Option<NamespaceName>,
+}
+
+/// Runs the command line and gives the exit code.
+pub fn run() -> ExitCode {
+    let provider = rustls::crypto::ring::default_provider().install_default();
+    debug_assert!(provider.is_ok(), "nothing installs one before");
+    let outcome = match Cli::parse().command {
+        Command::Run(arg) => serve(arg),
+        Command::CheckConfig(arg) => check_config(arg),
+        Command::CheckPolicy(arg) => check_policy(&arg),
+        Command::Audit(command) => command
+            .run(&mut std::io::stdout().lock())
+            .map(ExitCode::from)
+            .map_err(Into::into),
+    };
+    outcome.unwrap_or_else(|e| {
+        let message = format!("{e:#}");
+        eprintln!("sandboxd: {message}");
+        ExitCode::FAILURE
+    })
+}
+
+fn serve(arg: ConfigArg) -> anyhow::Result<ExitCode> {
+    daemon::harden()?;
+    // These two print whole requests and answers at the levels below.
+    let quiet = "rustify=off,vaultrs=off,hyper=warn,h2=warn,tower=warn,rustls=warn,kube=warn";
+    let filter = EnvFilter::try_new(format!("info,{quiet}"))?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .init();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    let path = daemon::config_path(arg.config);
+    runtime
+        .block_on(daemon::run(&path))
+        .map(|()| ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stdout, reason = "the answer to a command")]
+fn check_config(arg: ConfigArg) -> anyhow::Result<ExitCode> {
+    let path = daemon::config_path(arg.config);
+    let own_uid = rustix::process::geteuid().as_raw();
+    let (config, principals) = Config::load(&path, own_uid)?;
+    let policy = daemon::load_policy(&config, &principals)?;
+    println!(
+        "{} is good; its policy has {} rules.",
+        path.display(),
+        policy.rule_count()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stdout, reason = "the answer to a command")]
+fn check_policy(arg: &CheckPolicy) -> anyhow::Result<ExitCode> {
+    let policy = decide::load(&arg.file, &[])?;
+    println!(
+        "{} is good; it has {} rules.",
+        arg.file.display(),
+        policy.rule_count()
+    );
+    let (true, Some(principal), Some(action)) = (arg.explain, &arg.principal, &arg.action) else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let action = ActionName::find(action)
+        .ok_or_else(|| anyhow::anyhow!("there is no action {}", action.escape_debug()))?;
+    let question = Question {
+        principal,
+        action,
+        namespace: arg.namespace.as_ref(),
+    };
+    for (rule, why) in policy.explain(&question) {
+        match why {
+            Ok(()) => {
+                println!("  {rule}: matches");
+                break;
+            }
+            Err(why) => println!("  {rule}: is for {why}"),
+        }
+    }
+    let decision = policy.decide(&question);
+    println!("{decision}");
+    Ok(match decision {
+        Decision::Allow { .. } => ExitCode::SUCCESS,
+        Decision::Deny { .. } => ExitCode::from(2),
+    })
+}

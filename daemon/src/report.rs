@@ -1,0 +1,259 @@
+//! What a caller is told when something does not work: a stable code, what happened, what to do next.
+
+use std::fmt;
+
+use sandbox_core::ids::RequestId;
+use sandbox_core::parameters::FieldError;
+
+/// Stable codes, for programs. What each means to a caller stands at its variant.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Code {
+    /// The client speaks another version of the protocol.
+    ProtocolMismatch,
+    /// There is no such action.
+    UnknownAction,
+    /// A parameter is missing, unknown or malformed; `field` names it.
+    InvalidArgument,
+    /// The idempotency key was used with other parameters.
+    KeyReused,
+    /// The uid is not a principal of this socket.
+    NotAdmitted,
+    /// Policy says no.
+    PolicyDenied,
+    /// There is no such request, or it is somebody else's.
+    NoSuchRequest,
+    /// Too many calls in the last minute.
+    RateLimited,
+    /// Too many calls at the same time.
+    TooManyInFlight,
+    /// The daemon is stopping.
+    Stopping,
+    /// The audit trail cannot take more events, so nothing may happen.
+    AuditUnavailable,
+    /// The daemon's own database refused.
+    StoreUnavailable,
+    /// Vault did not answer.
+    VaultUnavailable,
+    /// Vault is sealed.
+    VaultSealed,
+    /// Vault answered, and refused to issue.
+    VaultRefused,
+    /// The Kubernetes API did not answer, or refused the daemon.
+    ClusterUnavailable,
+    /// No sandbox came up; the message says why: image, quota, `RuntimeClass`, admission.
+    SandboxUnavailable,
+    /// The sandbox could reach what it must not, so it got nothing.
+    EgressOpen,
+    /// The pod was not what was started, so it got nothing.
+    SandboxChanged,
+    /// The Job ended before the work was done.
+    SandboxLost,
+    /// The work took longer than it may.
+    DeadlineExceeded,
+    /// The API server refused the leased credential.
+    ApiForbidden,
+    /// The API server said something else that is not a result.
+    ApiError,
+    /// The page token is too old or is not ours.
+    PageExpired,
+    /// Not even one item fits the result's limit.
+    ResultTooLarge,
+    /// The credential could not be shown to be dead, so the result is withheld.
+    RevocationUnproven,
+    /// The caller ended it.
+    Cancelled,
+    /// A fault of the daemon; its log has the request id.
+    Internal,
+}
+
+impl Code {
+    /// As it goes over the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ProtocolMismatch => "PROTOCOL_MISMATCH",
+            Self::UnknownAction => "UNKNOWN_ACTION",
+            Self::InvalidArgument => "INVALID_ARGUMENT",
+            Self::KeyReused => "IDEMPOTENCY_KEY_REUSED",
+            Self::NotAdmitted => "NOT_ADMITTED",
+            Self::PolicyDenied => "POLICY_DENIED",
+            Self::NoSuchRequest => "NO_SUCH_REQUEST",
+            Self::RateLimited => "RATE_LIMITED",
+            Self::TooManyInFlight => "TOO_MANY_IN_FLIGHT",
+            Self::Stopping => "STOPPING",
+            Self::AuditUnavailable => "AUDIT_UNAVAILABLE",
+            Self::StoreUnavailable => "STORE_UNAVAILABLE",
+            Self::VaultUnavailable => "VAULT_UNAVAILABLE",
+            Self::VaultSealed => "VAULT_SEALED",
+            Self::VaultRefused => "VAULT_REFUSED",
+            Self::ClusterUnavailable => "CLUSTER_UNAVAILABLE",
+            Self::SandboxUnavailable => "SANDBOX_UNAVAILABLE",
+            Self::EgressOpen => "EGRESS_OPEN",
+            Self::SandboxChanged => "SANDBOX_CHANGED",
+            Self::SandboxLost => "SANDBOX_LOST",
+            Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
+            Self::ApiForbidden => "API_FORBIDDEN",
+            Self::ApiError => "API_ERROR",
+            Self::PageExpired => "PAGE_EXPIRED",
+            Self::ResultTooLarge => "RESULT_TOO_LARGE",
+            Self::RevocationUnproven => "REVOCATION_UNPROVEN",
+            Self::Cancelled => "CANCELLED",
+            Self::Internal => "INTERNAL",
+        }
+    }
+
+    /// What to do next, in one sentence.
+    #[must_use]
+    pub const fn next(self) -> &'static str {
+        match self {
+            Self::ProtocolMismatch => "Install mcp-bridge, approver and sandboxd of one release.",
+            Self::UnknownAction => "Use one of the tools that tools/list shows.",
+            Self::InvalidArgument => "Correct the parameter and call again.",
+            Self::KeyReused => "Use a new idempotency key for other parameters.",
+            Self::NotAdmitted => {
+                "Ask the operator to list the uid in sandboxd.toml, or connect as a listed user."
+            }
+            Self::PolicyDenied => {
+                "Ask for something the policy allows, or ask the operator to change the policy; do not retry."
+            }
+            Self::NoSuchRequest => "Use a request id from one of your own calls.",
+            Self::RateLimited => "Wait a minute, then call again.",
+            Self::TooManyInFlight => "Wait until one of your calls has ended, then call again.",
+            Self::Stopping => "Call again when the daemon is back.",
+            Self::AuditUnavailable => {
+                "Tell the operator: the disk that holds the audit trail needs space or attention."
+            }
+            Self::StoreUnavailable => {
+                "Tell the operator: sandboxd's database refuses; its log says why."
+            }
+            Self::VaultUnavailable => {
+                "Tell the operator: Vault does not answer. Calling again later is safe."
+            }
+            Self::VaultSealed => "Tell the operator: Vault is sealed and must be unsealed.",
+            Self::VaultRefused => {
+                "Tell the operator: Vault's roles or policies do not match sandboxd's; run scripts/verify."
+            }
+            Self::ClusterUnavailable => {
+                "Tell the operator: the Kubernetes API does not answer sandboxd. Calling again later is safe."
+            }
+            Self::SandboxUnavailable => {
+                "Tell the operator the reason given; run scripts/verify. Calling again later is safe."
+            }
+            Self::EgressOpen => {
+                "Tell the operator: NetworkPolicy is not enforced in the sandbox namespace; run scripts/verify."
+            }
+            Self::SandboxChanged => {
+                "Tell the operator at once: something in the cluster changed the sandbox's pod."
+            }
+            Self::SandboxLost => "Call again; reading twice is safe.",
+            Self::DeadlineExceeded => "Call again with a narrower selector, or later.",
+            Self::ApiForbidden => {
+                "Tell the operator: the reviewed Role lacks what this action needs; run scripts/verify."
+            }
+            Self::ApiError => "Call again later; if it stays, tell the operator.",
+            Self::PageExpired => "Start again without page_token.",
+            Self::ResultTooLarge => "Narrow the request with label_selector.",
+            Self::RevocationUnproven => {
+                "Tell the operator at once; the credential lives at most ten minutes. Calling again is possible."
+            }
+            Self::Cancelled => "Call again if it is still wanted.",
+            Self::Internal => "Tell the operator the request id; sandboxd's log has the cause.",
+        }
+    }
+
+    /// The gRPC status a call ends with when it is refused before it was accepted.
+    #[must_use]
+    pub const fn status(self) -> tonic::Code {
+        match self {
+            Self::InvalidArgument | Self::UnknownAction | Self::KeyReused | Self::PageExpired => {
+                tonic::Code::InvalidArgument
+            }
+            Self::NotAdmitted => tonic::Code::Unauthenticated,
+            Self::PolicyDenied => tonic::Code::PermissionDenied,
+            Self::NoSuchRequest => tonic::Code::NotFound,
+            Self::RateLimited | Self::TooManyInFlight | Self::ResultTooLarge => {
+                tonic::Code::ResourceExhausted
+            }
+            Self::ProtocolMismatch => tonic::Code::FailedPrecondition,
+            Self::DeadlineExceeded => tonic::Code::DeadlineExceeded,
+            Self::Cancelled => tonic::Code::Cancelled,
+            Self::Stopping
+            | Self::AuditUnavailable
+            | Self::StoreUnavailable
+            | Self::VaultUnavailable
+            | Self::VaultSealed
+            | Self::ClusterUnavailable
+            | Self::SandboxUnavailable
+            | Self::SandboxLost => tonic::Code::Unavailable,
+            Self::VaultRefused
+            | Self::EgressOpen
+            | Self::SandboxChanged
+            | Self::ApiForbidden
+            | Self::ApiError
+            | Self::RevocationUnproven
+            | Self::Internal => tonic::Code::Internal,
+        }
+    }
+}
+
+/// Why a request did not do what was asked, as its caller is told. Holds nothing secret.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Failure {
+    /// For programs.
+    pub code: Code,
+    /// Whole sentences: what happened and why.
+    pub message: String,
+    /// The parameter at fault.
+    pub field: Option<String>,
+    /// The request, if it got that far.
+    pub request: Option<RequestId>,
+}
+
+impl Failure {
+    /// A failure with its sentences.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            field: None,
+            request: None,
+        }
+    }
+
+    /// Of this request.
+    #[must_use]
+    pub fn of(self, request: RequestId) -> Self {
+        Self {
+            request: Some(request),
+            ..self
+        }
+    }
+}
+
+impl From<FieldError> for Failure {
+    fn from(e: FieldError) -> Self {
+        Self {
+            message: format!("The parameter {e}."),
+            field: Some(e.field),
+            ..Self::new(Code::InvalidArgument, "")
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code.as_str(), self.message)
+    }
+}
+
+/// Joins an error and its sources into one clause for the log.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
