@@ -18,7 +18,7 @@ pub enum PageError {
     #[error("{0}")]
     List(serde_json::Error),
     /// A list of something else.
-    #[error("it is a {0:?}")]
+    #[error("its kind is {0:?}")]
     Kind(String),
     /// One of the pods does not read.
     #[error("item {index}: {source}")]
