@@ -41,7 +41,7 @@ const EFFECT_LIMIT: Duration = Duration::from_secs(5);
 /// How long a caller waits for a revoked credential to be refused. Seen: 6 to 14 ms.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
 /// After this long without proof somebody is told; trying goes on.
-const PROOF_LIMIT: Duration = Duration::from_secs(60);
+const PROOF_LIMIT: Duration = Duration::from_mins(1);
 /// Between two tries to end something that would not end.
 const RETRY_EVERY: Duration = Duration::from_secs(10);
 /// No token of the engine lives longer. What is not proven by then has ended by itself.
@@ -384,7 +384,7 @@ impl Broker {
                 break;
             }
             if started.elapsed() > TOKEN_LIFE {
-                refusal = refusal.or_else(|_| Err("its own lifetime ended first".to_owned()));
+                refusal = refusal.map_err(|_| "its own lifetime ended first".to_owned());
                 break;
             }
             if started.elapsed() > PROOF_LIMIT && !alarmed {
@@ -507,7 +507,10 @@ impl Broker {
         Ok(seen)
     }
 
-    /// Whether Vault answers and is open.
+    /// Whether Vault is open or sealed.
+    ///
+    /// # Errors
+    /// When it does not answer.
     pub async fn health(&self) -> Result<Health, VaultError> {
         self.0.vault.health().await
     }

@@ -25,7 +25,7 @@ struct Cli {
 enum Command {
     /// Serve agents and approvers until SIGTERM. SIGHUP reads the policy again.
     Run(ConfigArg),
-    /// Check sandboxd.toml and the policy it names, and say everything that is wrong.
+    /// Check the configuration and the policy it names, and say everything that is wrong.
     CheckConfig(ConfigArg),
     /// Check a policy file; with --explain, what it answers and why.
     CheckPolicy(CheckPolicy),
@@ -36,7 +36,7 @@ enum Command {
 
 #[derive(Args, Debug)]
 struct ConfigArg {
-    /// Where sandboxd.toml is. [default: /etc/sandboxd/sandboxd.toml]
+    /// Where the configuration is. [default: /etc/sandboxd/sandboxd.toml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -51,7 +51,7 @@ struct CheckPolicy {
     /// Who asks.
     #[arg(long)]
     principal: Option<PrincipalName>,
-    /// For which action, e.g. k8s_get_pod_status.
+    /// For which action, e.g. `k8s_get_pod_status`.
     #[arg(long)]
     action: Option<String>,
     /// In which namespace.

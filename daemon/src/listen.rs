@@ -139,16 +139,14 @@ impl Slots {
                 .entry(uid)
                 .or_insert_with(|| Arc::new(Semaphore::new(CONNECTIONS_PER_UID))),
         );
-        match slot.try_acquire_owned() {
-            Ok(slot) => Some(PeerStream::new(stream, peer.holding(slot))),
-            Err(_) => {
-                tracing::warn!(
-                    uid,
-                    "dropped a connection: the uid holds {CONNECTIONS_PER_UID} already"
-                );
-                None
-            }
-        }
+        let Ok(slot) = slot.try_acquire_owned() else {
+            tracing::warn!(
+                uid,
+                "dropped a connection: the uid holds {CONNECTIONS_PER_UID} already"
+            );
+            return None;
+        };
+        Some(PeerStream::new(stream, peer.holding(slot)))
     }
 }
 

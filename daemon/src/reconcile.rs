@@ -90,7 +90,7 @@ impl Leftovers {
                 Ok(true) => return,
                 Ok(false) => {}
                 Err(e) => {
-                    tracing::error!(error = chain(&e), "what was left behind is not closed yet")
+                    tracing::error!(error = chain(&e), "what was left behind is not closed yet");
                 }
             }
         }

@@ -11,7 +11,7 @@ use crate::audit::Audit;
 use crate::lifetime::Lifetime;
 use crate::report::{Code, chain};
 
-const EVERY: Duration = Duration::from_secs(60);
+const EVERY: Duration = Duration::from_mins(1);
 /// The most different refusals that are counted apart; the rest is one more.
 const MOST: usize = 256;
 
@@ -36,7 +36,7 @@ struct Counted {
 impl Refusals {
     /// Counts from nothing, and tells once a minute until `lifetime` stops.
     #[must_use]
-    pub fn new(audit: Audit, lifetime: Lifetime) -> Self {
+    pub fn new(audit: Audit, lifetime: &Lifetime) -> Self {
         let this = Self {
             audit,
             lifetime: lifetime.clone(),
@@ -97,9 +97,10 @@ impl Refusals {
 }
 
 fn event((who, code): &Key, counted: &Counted, count: u64) -> Event {
-    let name = match counted.code {
-        Code::NotAdmitted => EventName::PeerRefused,
-        _ => EventName::RequestRefused,
+    let name = if counted.code == Code::NotAdmitted {
+        EventName::PeerRefused
+    } else {
+        EventName::RequestRefused
     };
     Event::new(name)
         .with("who", who.as_str())

@@ -139,7 +139,7 @@ impl Requests {
             None => Err(no_such_request()),
             Some((action, outcome)) => Ok((
                 action,
-                State::Ended(Arc::new(Ended::forgotten(id, outcome))),
+                State::Ended(Arc::new(Ended::forgotten(id, outcome.as_deref()))),
             )),
         }
     }

@@ -94,7 +94,7 @@ pub async fn run(config_path: &Path) -> anyhow::Result<()> {
         lifetime: lifetime.clone(),
     });
     let requests = Requests::new(Parts {
-        refusals: Refusals::new(audit.clone(), lifetime.clone()),
+        refusals: Refusals::new(audit.clone(), &lifetime),
         audit,
         store,
         policy: PolicyInForce::new(policy),
@@ -162,7 +162,7 @@ fn check_state_folder(path: &Path, uid: u32) -> anyhow::Result<()> {
         path.display()
     );
     anyhow::ensure!(
-        meta.uid() == uid && meta.mode() & 0o077 == 0,
+        meta.uid() == uid && meta.mode().trailing_zeros() >= 6,
         "the state folder {} must belong to uid {uid} and be closed to everybody else (mode 0700)",
         path.display()
     );

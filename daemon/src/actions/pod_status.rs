@@ -116,7 +116,7 @@ pub(super) fn report(
     let whole = Page {
         request,
         p,
-        page,
+        list: page,
         key,
         messages: usize::MAX,
     };
@@ -134,29 +134,24 @@ pub(super) fn report(
 struct Page<'a> {
     request: RequestId,
     p: &'a PodStatus,
-    page: &'a wire::PodList,
+    list: &'a wire::PodList,
     key: &'a PageKey,
     messages: usize,
 }
 
 impl Page<'_> {
     fn report(&self) -> Report {
-        let mut pods: Vec<&wire::Pod> = self.page.pods.iter().collect();
+        let mut pods: Vec<&wire::Pod> = self.list.pods.iter().collect();
         pods.sort_by_key(|pod| pod.healthy); // stable: by name within each
         let summary = self.summary(&pods);
         let left_out = self.left_out();
-        let next = (!self.page.continue_token.is_empty())
-            .then(|| self.key.seal(&question(self.p), &self.page.continue_token));
+        let next = (!self.list.continue_token.is_empty())
+            .then(|| self.key.seal(&question(self.p), &self.list.continue_token));
 
-        let mut text = summary.clone();
-        for pod in &pods {
-            text.push('\n');
-            text.push_str(&self.line(pod));
-        }
+        let mut lines = vec![summary.clone()];
+        lines.extend(pods.iter().map(|pod| self.line(pod)));
         if let (Some(next), Some(left_out)) = (&next, &left_out) {
-            text.push_str(&format!(
-                "\n{left_out}\npage_token for the next page: {next}"
-            ));
+            lines.push(format!("{left_out}\npage_token for the next page: {next}"));
         }
         let mut structured = json!({
             "outcome": "finished",
@@ -169,7 +164,10 @@ impl Page<'_> {
             structured["next_page_token"] = next.into();
             structured["left_out"] = left_out.into();
         }
-        Report { structured, text }
+        Report {
+            structured,
+            text: lines.join("\n"),
+        }
     }
 
     fn summary(&self, pods: &[&wire::Pod]) -> String {
@@ -202,10 +200,10 @@ impl Page<'_> {
     }
 
     fn left_out(&self) -> Option<String> {
-        if self.page.continue_token.is_empty() {
+        if self.list.continue_token.is_empty() {
             return None;
         }
-        Some(match self.page.remaining {
+        Some(match self.list.remaining {
             Some(n) => format!("{} more are not on this page.", count(n, "pod")),
             None => "More pods follow; with a label_selector Kubernetes does not say how many."
                 .to_owned(),
@@ -213,7 +211,7 @@ impl Page<'_> {
     }
 
     fn line(&self, pod: &wire::Pod) -> String {
-        let mut line = format!(
+        let mut line = vec![format!(
             "{}: {}, {}/{} ready, {}, age {}",
             visible(&pod.name),
             visible(&pod.status),
@@ -221,27 +219,27 @@ impl Page<'_> {
             pod.containers,
             count(pod.restarts.into(), "restart"),
             age(pod.age_seconds),
-        );
+        )];
         if !pod.node.is_empty() {
-            line.push_str(&format!(", node {}", visible(&pod.node)));
+            line.push(format!(", node {}", visible(&pod.node)));
         }
         if let Some(seconds) = pod.terminating_seconds {
-            line.push_str(&format!(", terminating for {}", age(seconds)));
+            line.push(format!(", terminating for {}", age(seconds)));
         }
         if !pod.reason.is_empty() {
             let container = match pod.container.as_str() {
                 "" => String::new(),
                 name => format!(" in container {}", visible(name)),
             };
-            line.push_str(&format!("; reason: {}{container}", visible(&pod.reason)));
+            line.push(format!("; reason: {}{container}", visible(&pod.reason)));
         }
         if !pod.message.is_empty() {
-            line.push_str(&format!(": {}", self.message(pod)));
+            line.push(format!(": {}", self.message(pod)));
         }
         if let Some(last) = &pod.last_termination {
-            line.push_str(&format!("; last ended: {}", last_words(last)));
+            line.push(format!("; last ended: {}", last_words(last)));
         }
-        line
+        line.concat()
     }
 
     fn object(&self, pod: &wire::Pod) -> Value {
@@ -278,15 +276,19 @@ impl Page<'_> {
 }
 
 fn last_words(last: &wire::LastTermination) -> String {
-    let mut words = format!("{}, exit code {}", visible(&last.reason), last.exit_code);
+    let mut words = vec![format!(
+        "{}, exit code {}",
+        visible(&last.reason),
+        last.exit_code
+    )];
     if last.signal != 0 {
-        words.push_str(&format!(", signal {}", last.signal));
+        words.push(format!(", signal {}", last.signal));
     }
-    words.push_str(&format!(", container {}", visible(&last.container)));
+    words.push(format!(", container {}", visible(&last.container)));
     if !last.finished_at.is_empty() {
-        words.push_str(&format!(", at {}", visible(&last.finished_at)));
+        words.push(format!(", at {}", visible(&last.finished_at)));
     }
-    words
+    words.concat()
 }
 
 #[cfg(test)]

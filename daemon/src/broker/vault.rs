@@ -97,7 +97,9 @@ impl VaultError {
     pub fn for_callers(&self) -> String {
         match self {
             Self::File { .. } => "sandboxd's own login to Vault is not set up".to_owned(),
-            other => other.to_string(),
+            Self::Unreachable(_) | Self::Sealed | Self::Refused { .. } | Self::Malformed { .. } => {
+                self.to_string()
+            }
         }
     }
 }
@@ -139,9 +141,12 @@ struct Issue {
 
 #[derive(Deserialize)]
 struct Creds {
-    service_account_name: String,
-    service_account_namespace: String,
-    service_account_token: SecretString,
+    #[serde(rename = "service_account_name")]
+    account: String,
+    #[serde(rename = "service_account_namespace")]
+    namespace: String,
+    #[serde(rename = "service_account_token")]
+    token: SecretString,
 }
 
 #[derive(Debug, Endpoint, Serialize)]
@@ -235,14 +240,13 @@ impl Vault {
         let envelope = answer.wrap::<EndpointResult<Creds>>().map_err(malformed)?;
         match envelope.data {
             Some(creds)
-                if creds.service_account_namespace == namespace.as_str()
-                    && !envelope.lease_id.is_empty() =>
+                if creds.namespace == namespace.as_str() && !envelope.lease_id.is_empty() =>
             {
                 Ok(Credential {
                     lease_id: envelope.lease_id,
                     ttl_seconds: envelope.lease_duration,
-                    service_account: creds.service_account_name,
-                    token: creds.service_account_token,
+                    service_account: creds.account,
+                    token: creds.token,
                 })
             }
             _ => Err(VaultError::Malformed { call: CALL }),

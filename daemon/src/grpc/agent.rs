@@ -61,7 +61,10 @@ impl AgentService for Agent {
         Ok(Response::new(proto::ListActionsResponse {
             protocol_version: PROTOCOL_VERSION,
             daemon_version: env!("CARGO_PKG_VERSION").to_owned(),
-            actions: actions::catalogue().into_iter().map(action).collect(),
+            actions: actions::catalogue()
+                .into_iter()
+                .map(|a| action(&a))
+                .collect(),
         }))
     }
 
@@ -234,7 +237,7 @@ fn parse_id(text: &str) -> Result<RequestId, Status> {
     })
 }
 
-fn action(a: actions::Description) -> proto::Action {
+fn action(a: &actions::Description) -> proto::Action {
     let (tier, read_only) = match a.tier {
         Tier::Low => (proto::Tier::Low, true),
     };

@@ -80,7 +80,7 @@ impl Requests {
                     .audit
                     .record(event)
                     .await
-                    .map_err(audit_unavailable)?;
+                    .map_err(|e| audit_unavailable(&e))?;
                 Err(failure)
             }
             other => other,
@@ -155,18 +155,14 @@ impl Requests {
                     format!("The policy refuses this: {reason}."),
                 )),
             });
-        match refusal {
-            Some(failure) => {
-                let failure = failure.of(id);
-                let ended = Ended::new(id, Err(failure.clone()));
-                perform::close(&self.parts, &self.registry, &request, &progress, ended).await;
-                Err(failure)
-            }
-            None => {
-                self.launch(request, progress, slot);
-                Ok(Admitted::Live(live))
-            }
+        if let Some(failure) = refusal {
+            let failure = failure.of(id);
+            let ended = Ended::new(id, Err(failure.clone()));
+            perform::close(&self.parts, &self.registry, &request, &progress, ended).await;
+            return Err(failure);
         }
+        self.launch(request, progress, slot);
+        Ok(Admitted::Live(live))
     }
 
     /// `tool.request` and `guardrail.decision`, durable before anything else happens.
@@ -200,7 +196,10 @@ impl Requests {
         // One after the other in the trail, one fsync for both.
         let (first, second) =
             tokio::join!(biased; self.parts.audit.record(asked), self.parts.audit.record(decided));
-        first.and(second).map(drop).map_err(audit_unavailable)
+        first
+            .and(second)
+            .map(drop)
+            .map_err(|e| audit_unavailable(&e))
     }
 
     fn launch(
@@ -259,8 +258,8 @@ impl Requests {
     }
 }
 
-fn audit_unavailable(error: AuditError) -> Failure {
-    tracing::error!(error = chain(&error), "the audit trail takes no events");
+fn audit_unavailable(error: &AuditError) -> Failure {
+    tracing::error!(error = chain(error), "the audit trail takes no events");
     Failure::new(
         Code::AuditUnavailable,
         format!("The audit trail cannot take this call, so it does not happen: {error}."),

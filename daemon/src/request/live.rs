@@ -98,8 +98,8 @@ impl Ended {
     }
 
     /// Of a request whose result is no longer kept.
-    pub(super) fn forgotten(id: RequestId, outcome: Option<String>) -> Self {
-        let (outcome, message) = match outcome.as_deref() {
+    pub(super) fn forgotten(id: RequestId, outcome: Option<&str>) -> Self {
+        let (outcome, message) = match outcome {
             Some("succeeded") => ("succeeded", "It succeeded; its result is no longer kept."),
             Some("denied") => ("denied", "It was denied."),
             Some("cancelled") => ("cancelled", "It was cancelled."),
@@ -156,7 +156,10 @@ impl Live {
 
 /// The requests of this run. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Registry(Arc<Mutex<HashMap<RequestId, (Live, Option<u64>)>>>);
+pub struct Registry(Arc<Mutex<HashMap<RequestId, Known>>>);
+
+/// A request, and when it ended.
+type Known = (Live, Option<u64>);
 
 impl Registry {
     /// Adds a request, and hands out the end where its progress goes in.

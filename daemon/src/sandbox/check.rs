@@ -218,6 +218,8 @@ mod tests {
         }
     }
 
+    type Change = fn(&mut Pod);
+
     fn problem(change: impl FnOnce(&mut Pod)) -> String {
         let mut pod = pod();
         change(&mut pod);
@@ -240,68 +242,52 @@ mod tests {
 
     #[test]
     fn every_change_someone_could_make_is_named() {
-        let cases: [(&str, Box<dyn FnOnce(&mut Pod)>); 15] = [
-            (
-                "another pod",
-                Box::new(|p| p.metadata.uid = Some("u2".to_owned())),
-            ),
-            (
-                "does not own",
-                Box::new(|p| p.metadata.owner_references = None),
-            ),
-            (
-                "runtimeClassName is none",
-                Box::new(|p| spec(p).runtime_class_name = None),
-            ),
-            (
-                "runtimeClassName is runc",
-                Box::new(|p| spec(p).runtime_class_name = Some("runc".into())),
-            ),
-            (
-                "2 containers",
-                Box::new(|p| spec(p).containers.push(Container::default())),
-            ),
-            (
-                "init",
-                Box::new(|p| spec(p).init_containers = Some(vec![Container::default()])),
-            ),
-            (
-                "ephemeral",
-                Box::new(|p| {
-                    spec(p).ephemeral_containers = Some(vec![EphemeralContainer::default()])
-                }),
-            ),
-            (
-                "volumes",
-                Box::new(|p| spec(p).volumes = Some(vec![Volume::default()])),
-            ),
-            (
-                "image is other",
-                Box::new(|p| container(p).image = Some("other".into())),
-            ),
-            (
-                "environment",
-                Box::new(|p| container(p).env = Some(vec![EnvVar::default()])),
-            ),
-            (
-                "command",
-                Box::new(|p| container(p).command = Some(vec!["/sh".into()])),
-            ),
-            ("host", Box::new(|p| spec(p).host_network = Some(true))),
-            (
-                "token",
-                Box::new(|p| spec(p).automount_service_account_token = None),
-            ),
-            (
-                "65532",
-                Box::new(|p| spec(p).security_context.as_mut().unwrap().run_as_group = None),
-            ),
-            (
-                "hardened",
-                Box::new(|p| {
-                    container(p).security_context.as_mut().unwrap().privileged = Some(true)
-                }),
-            ),
+        let cases: [(&str, Change); 15] = [
+            ("another pod", |p| {
+                p.metadata.uid = Some("u2".to_owned());
+            }),
+            ("does not own", |p| {
+                p.metadata.owner_references = None;
+            }),
+            ("runtimeClassName is none", |p| {
+                spec(p).runtime_class_name = None;
+            }),
+            ("runtimeClassName is runc", |p| {
+                spec(p).runtime_class_name = Some("runc".into());
+            }),
+            ("2 containers", |p| {
+                spec(p).containers.push(Container::default());
+            }),
+            ("init", |p| {
+                spec(p).init_containers = Some(vec![Container::default()]);
+            }),
+            ("ephemeral", |p| {
+                spec(p).ephemeral_containers = Some(vec![EphemeralContainer::default()]);
+            }),
+            ("volumes", |p| {
+                spec(p).volumes = Some(vec![Volume::default()]);
+            }),
+            ("image is other", |p| {
+                container(p).image = Some("other".into());
+            }),
+            ("environment", |p| {
+                container(p).env = Some(vec![EnvVar::default()]);
+            }),
+            ("command", |p| {
+                container(p).command = Some(vec!["/sh".into()]);
+            }),
+            ("host", |p| {
+                spec(p).host_network = Some(true);
+            }),
+            ("token", |p| {
+                spec(p).automount_service_account_token = None;
+            }),
+            ("65532", |p| {
+                spec(p).security_context.as_mut().unwrap().run_as_group = None;
+            }),
+            ("hardened", |p| {
+                container(p).security_context.as_mut().unwrap().privileged = Some(true);
+            }),
         ];
         for (word, change) in cases {
             let problem = problem(change);

@@ -203,9 +203,12 @@ impl Keeper {
     }
 
     fn publish(&self, endpoints: Vec<(String, i32)>) {
-        let join = |(ip, port): (String, i32)| match ip.contains(':') {
-            true => format!("[{ip}]:{port}"),
-            false => format!("{ip}:{port}"),
+        let join = |(ip, port): (String, i32)| {
+            if ip.contains(':') {
+                format!("[{ip}]:{port}")
+            } else {
+                format!("{ip}:{port}")
+            }
         };
         let state = NetworkState {
             generation: self.generation,

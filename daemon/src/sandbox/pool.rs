@@ -32,7 +32,7 @@ use crate::store::Store;
 const UPKEEP: Duration = Duration::from_secs(20);
 /// After a spare failed to start, before the next try; doubled each time, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// The sandboxes. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -259,14 +259,11 @@ impl Sandboxes {
         // Its end of the stream first: the runner ends by itself.
         drop(stream);
         let deleted = self.inner.delete_job(&name).await;
-        match &deleted {
-            Ok(()) => drop(permit),
-            Err(_) => {
-                let inner = Arc::clone(&self.inner);
-                self.inner
-                    .lifetime
-                    .spawn(async move { inner.take_down(&name, permit).await });
-            }
+        if deleted.is_err() {
+            let inner = Arc::clone(&self.inner);
+            self.inner
+                .lifetime
+                .spawn(async move { inner.take_down(&name, permit).await });
         }
         deleted
     }
@@ -413,13 +410,12 @@ impl Pool {
             });
         }
         self.waiting.retain(|caller| !caller.is_closed());
-        match self.waiting.pop_front() {
+        if let Some(caller) = self.waiting.pop_front() {
             // It asked at the right time to hear why; who comes later gets a new try.
-            Some(caller) => drop(caller.send(Err(error))),
-            None => {
-                self.not_before = Instant::now() + self.pause;
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-            }
+            drop(caller.send(Err(error)));
+        } else {
+            self.not_before = Instant::now() + self.pause;
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         }
     }
 

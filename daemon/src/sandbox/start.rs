@@ -22,7 +22,7 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 /// From attached to proven closed: a policy takes 0.6 to 1.3 s to bite.
 const PROOF_LIMIT: Duration = Duration::from_secs(15);
 /// How long a pod may take to be gone after it was deleted.
-const DELETE_LIMIT: Duration = Duration::from_secs(60);
+const DELETE_LIMIT: Duration = Duration::from_mins(1);
 
 /// A sandbox that waits for its one request.
 pub(super) struct Ready {
@@ -406,10 +406,11 @@ fn gone_is_fine(done: Result<(), kube::Error>) -> Result<(), kube::Error> {
 }
 
 pub(super) fn refused(step: &'static str, error: &kube::Error) -> SandboxError {
-    let problem = match error {
-        // The API's own words say what admission or quota held against it.
-        kube::Error::Api(status) => status.message.chars().take(500).collect(),
-        other => chain(other),
+    // The API's own words say what admission or quota held against it.
+    let problem = if let kube::Error::Api(status) = error {
+        status.message.chars().take(500).collect()
+    } else {
+        chain(error)
     };
     SandboxError::Cluster { step, problem }
 }

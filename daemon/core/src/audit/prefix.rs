@@ -1,5 +1,6 @@
 //! How people name a request: by its id, or by the beginning of it.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -31,6 +32,13 @@ impl FromStr for RequestPrefix {
         } else {
             Err(PrefixError)
         }
+    }
+}
+
+impl fmt::Display for RequestPrefix {
+    /// The digits, in lower case without hyphens.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
