@@ -78,12 +78,20 @@ impl Calls {
         }
     }
 
-    /// Starts a call as one of `tasks`.
-    pub fn start(&self, call: ToolCall, reply: Reply, tasks: &TaskTracker) {
+    /// Starts a call as one of `tasks`, or refuses it if too many are under way.
+    pub async fn start(&self, call: ToolCall, reply: Reply, tasks: &TaskTracker) {
+        let Ok(room) = Arc::clone(&self.room).try_acquire_owned() else {
+            return reply
+                .result(&ToolResult::refused(&too_many()).in_era(call.era))
+                .await;
+        };
         // Entered here and not in the task: a cancellation may be the very next line.
         let entry = self.under_way.enter(reply.id().clone());
         let calls = self.clone();
-        tasks.spawn(async move { calls.run(call, reply, entry).await });
+        tasks.spawn(async move {
+            let _room = room;
+            calls.run(call, reply, entry).await;
+        });
     }
 
     /// Ends the call with this id early, if it is still under way.
@@ -93,11 +101,6 @@ impl Calls {
 
     async fn run(self, call: ToolCall, reply: Reply, entry: Entry) {
         let era = call.era;
-        let Ok(_room) = self.room.try_acquire() else {
-            return reply
-                .result(&ToolResult::refused(&too_many()).in_era(era))
-                .await;
-        };
         let (accepted, request_id) = watch::channel(None);
         let mut answer = pin!(self.answer(call, &accepted, &entry));
         tokio::select! {

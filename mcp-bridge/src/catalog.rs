@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use rmcp::model::Tool;
 use sandbox_proto::agent::v1::ListActionsResponse;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
+use tokio_util::task::TaskTracker;
 
 use crate::cache::Cache;
 use crate::daemon::Daemon;
+use crate::lifetime::Lifetime;
 use crate::log::Log;
 use crate::refusal::{
     DAEMON_NOT_RUNNING, DAEMON_SILENT, DAEMON_UNREACHABLE, PROTOCOL_MISMATCH, Refusal,
@@ -42,54 +44,56 @@ const MAX_LIST_BYTES: usize = 6000;
 pub(crate) struct Catalog {
     known: watch::Receiver<Known>,
     changes: watch::Receiver<u64>,
-    ask: Arc<Notify>,
+    ask: watch::Sender<()>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Known {
-    /// How often the daemon has been asked, with or without success.
+    /// How often the daemon has been asked, and which of these questions has come to an end last,
+    /// with or without an answer.
     asked: u64,
+    ended: u64,
     tools: Arc<Vec<Tool>>,
     /// Why the daemon could not be asked last time.
     away: Option<Refusal>,
 }
 
 impl Catalog {
-    /// A catalog that knows nothing yet, and the task that keeps it.
-    pub fn new(
-        daemon: Daemon,
-        cache: Option<Cache>,
-        log: Arc<Log>,
-    ) -> (Self, impl Future<Output = ()>) {
+    /// A catalog that knows nothing yet, and is kept until the end of `lifetime`.
+    pub fn start(daemon: Daemon, cache: Option<Cache>, log: Arc<Log>, lifetime: &Lifetime) -> Self {
         let (known, known_rx) = watch::channel(Known::default());
         let (changes, changes_rx) = watch::channel(0);
-        let ask = Arc::new(Notify::new());
+        let (ask, asks) = watch::channel(());
+        let tasks = lifetime.tasks.clone();
         let keeper = Keeper {
             daemon,
             cache,
             log,
             known,
             changes,
-            ask: Arc::clone(&ask),
+            asks,
+            tasks,
             stored: None,
         };
-        (
-            Self {
-                known: known_rx,
-                changes: changes_rx,
-                ask,
-            },
-            keeper.keep(),
-        )
+        let stop = lifetime.stop.clone();
+        lifetime
+            .tasks
+            .spawn(stop.run_until_cancelled_owned(keeper.keep()));
+        Self {
+            known: known_rx,
+            changes: changes_rx,
+            ask,
+        }
     }
 
     /// The tools as of now: the daemon is asked, and if it does not answer soon, the last known list.
     pub async fn tools(&self) -> Arc<Vec<Tool>> {
         let mut known = self.known.clone();
+        // An answer to a question that was asked before may be older than this one.
         let asked = known.borrow_and_update().asked;
-        self.ask.notify_one();
+        self.ask.send_replace(());
         // Past the limit, or without a keeper, what is known is the answer.
-        drop(timeout(LIST_PATIENCE, known.wait_for(|known| known.asked > asked)).await);
+        drop(timeout(LIST_PATIENCE, known.wait_for(|known| known.ended > asked)).await);
         self.last_known()
     }
 
@@ -120,7 +124,8 @@ struct Keeper {
     log: Arc<Log>,
     known: watch::Sender<Known>,
     changes: watch::Sender<u64>,
-    ask: Arc<Notify>,
+    asks: watch::Receiver<()>,
+    tasks: TaskTracker,
     /// What the cache file holds.
     stored: Option<ListActionsResponse>,
 }
@@ -130,13 +135,16 @@ impl Keeper {
         self.recall().await;
         let mut retry = FIRST_RETRY;
         loop {
+            // Whoever has asked until now is served by this question.
+            self.asks.mark_unchanged();
+            self.known.send_modify(|known| known.asked += 1);
             match self.daemon.list_actions().await {
                 Ok(list) => {
                     retry = FIRST_RETRY;
-                    self.learn(list).await;
+                    self.learn(list);
                     tokio::select! {
                         () = self.daemon.disconnected() => {}
-                        () = self.ask.notified() => {}
+                        Ok(()) = self.asks.changed() => {}
                         () = sleep(LOOK_AGAIN) => {}
                     }
                 }
@@ -149,7 +157,7 @@ impl Keeper {
                     self.miss(refusal);
                     tokio::select! {
                         () = self.daemon.disconnected(), if self.daemon.is_connected() => {}
-                        () = self.ask.notified() => {}
+                        Ok(()) = self.asks.changed() => {}
                         () = sleep(wait) => {}
                     }
                     retry = SLOWEST_RETRY.min(retry * 2);
@@ -170,12 +178,12 @@ impl Keeper {
         }
     }
 
-    async fn learn(&mut self, list: ListActionsResponse) {
+    fn learn(&mut self, list: ListActionsResponse) {
         let version = list.daemon_version.clone();
         self.show(list.clone());
         let was_away = self.known.borrow().away.is_some();
         self.known.send_modify(|known| {
-            known.asked += 1;
+            known.ended = known.asked;
             known.away = None;
         });
         if was_away {
@@ -184,7 +192,7 @@ impl Keeper {
                 self.daemon.access()
             ));
         }
-        self.store(list).await;
+        self.store(list);
     }
 
     fn miss(&self, refusal: Refusal) {
@@ -197,7 +205,7 @@ impl Keeper {
             }
         }
         self.known.send_modify(|known| {
-            known.asked += 1;
+            known.ended = known.asked;
             known.away = Some(refusal);
         });
     }
@@ -222,7 +230,8 @@ impl Keeper {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    async fn store(&mut self, list: ListActionsResponse) {
+    /// Keeps the list for a later bridge; a task of its own, so that nobody waits for a slow disk.
+    fn store(&mut self, list: ListActionsResponse) {
         let Some(cache) = self
             .cache
             .clone()
@@ -231,11 +240,14 @@ impl Keeper {
             return;
         };
         self.stored = Some(list.clone());
-        if let Ok(Err(error)) = spawn_blocking(move || cache.store(&list)).await {
-            self.log.note(&format!(
-                "the list of tools could not be kept for later: {error}"
-            ));
-        }
+        let log = Arc::clone(&self.log);
+        self.tasks.spawn_blocking(move || {
+            if let Err(error) = cache.store(&list) {
+                log.note(&format!(
+                    "the list of tools could not be kept for later: {error}"
+                ));
+            }
+        });
     }
 }
 

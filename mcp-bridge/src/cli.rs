@@ -36,3 +36,27 @@ impl Args {
         Duration::from_millis(self.answer_within_ms)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_answered_within_45_seconds_unless_a_test_says_otherwise() {
+        let args = Args::parse_from(["mcp-bridge"]);
+        assert_eq!(args.answer_within(), Duration::from_secs(45));
+        assert_eq!(args.socket, PathBuf::from(DEFAULT_SOCKET));
+        let args = Args::parse_from(["mcp-bridge", "--answer-within-ms", "10"]);
+        assert_eq!(args.answer_within(), Duration::from_millis(10));
+    }
+
+    #[test]
+    fn the_flag_for_tests_is_not_shown() {
+        use clap::CommandFactory as _;
+        let help = Args::command().render_long_help().to_string();
+        assert!(
+            help.contains("--socket") && !help.contains("answer-within"),
+            "{help}"
+        );
+    }
+}

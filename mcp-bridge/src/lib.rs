@@ -12,8 +12,6 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 mod cli;
 mod stdio;
@@ -32,14 +30,19 @@ mod outcome;
 mod refusal;
 mod reply;
 mod escape;
+mod lifetime;
 mod log;
 
 use cache::Cache;
 use catalog::Catalog;
 use cli::Args;
 use daemon::Daemon;
+use lifetime::Lifetime;
 use log::Log;
 use session::Session;
+
+/// How long storing the list of tools may keep us from exiting.
+const LAST_WORK: Duration = Duration::from_secs(1);
 
 /// How long a client may leave our last answers unread before we give up on it.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -78,23 +81,15 @@ async fn serve(args: &Args, log: &Arc<Log>) -> io::Result<ExitCode> {
     let lines = stdio::read_lines()?;
     let daemon = Daemon::new(&args.socket);
     let cache = Cache::for_socket(&args.socket, |name| std::env::var_os(name));
-    let (catalog, keeper) = Catalog::new(daemon.clone(), cache, Arc::clone(log));
+    let lifetime = Lifetime::default();
+    let catalog = Catalog::start(daemon.clone(), cache, Arc::clone(log), &lifetime);
 
-    let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-    tasks.spawn(stop.clone().run_until_cancelled_owned(keeper));
+    let shared = (Arc::clone(log), args.answer_within());
+    Session::new(daemon, catalog, outbox, shared)
+        .run(lines)
+        .await;
 
-    Session::new(
-        daemon,
-        catalog,
-        outbox,
-        (Arc::clone(log), args.answer_within()),
-    )
-    .run(lines)
-    .await;
-
-    stop.cancel();
-    tasks.close();
-    tasks.wait().await;
+    lifetime.end(LAST_WORK).await;
     if timeout(LAST_WORDS, written).await.is_err() {
         log.warn("the client does not read, so its last answers are lost");
         return Ok(ExitCode::FAILURE);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rmcp::model::{CacheScope, ErrorCode, ErrorData, ListToolsResult, ResultType};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
 use crate::call::{Calls, ToolCall};
@@ -34,6 +34,11 @@ use listeners::Listeners;
 
 /// Messages in one batch. Longer ones would multiply what a single line can make us hold.
 const MAX_BATCH: usize = 64;
+
+/// Batches and lists being answered at once. Every answer that waits for the client to read it costs
+/// memory; past these limits we stop reading, or refuse.
+const MAX_BATCHES: usize = 8;
+const MAX_LISTINGS: usize = 8;
 
 /// What the daemon is told of the client's name, at most.
 const MAX_CLIENT_CHARS: usize = 100;
@@ -58,6 +63,8 @@ pub(crate) struct Session {
     log: Arc<Log>,
     /// Requests being answered. All of them are waited for at the end of input.
     tasks: TaskTracker,
+    batches: Arc<Semaphore>,
+    listings: Arc<Semaphore>,
     /// What the client called itself in `initialize`.
     client: ClientInfo,
     listeners: Listeners,
@@ -75,6 +82,8 @@ impl Session {
         Self {
             calls: Calls::new(daemon, catalog.clone(), outbox.clone(), shared),
             tasks: TaskTracker::new(),
+            batches: Arc::new(Semaphore::new(MAX_BATCHES)),
+            listings: Arc::new(Semaphore::new(MAX_LISTINGS)),
             client: ClientInfo::default(),
             listeners: Listeners::new(catalog.clone(), outbox.clone()),
             outbox,
@@ -153,10 +162,17 @@ impl Session {
                 .fault(None, &ErrorData::invalid_request(text, None))
                 .await;
         }
+        let Ok(room) = Arc::clone(&self.batches).try_acquire_owned() else {
+            let text = format!("{MAX_BATCHES} batches are being answered; wait for one of them.");
+            return self
+                .fault(None, &ErrorData::invalid_request(text, None))
+                .await;
+        };
         // Room for every answer, so none waits for the others.
         let (to, mut answers) = mpsc::channel(MAX_BATCH);
         let outbox = self.outbox.clone();
         self.tasks.spawn(async move {
+            let _room = room;
             let mut batch = Vec::new();
             while let Some(answer) = answers.recv().await {
                 batch.push(answer);
@@ -221,9 +237,9 @@ impl Session {
                 Ok(()) => reply.result(&identity::discover_result()).await,
                 Err(error) => reply.error(&error).await,
             },
-            "tools/list" => self.list_tools(era, reply),
+            "tools/list" => self.list_tools(era, reply).await,
             "tools/call" => match read::<CallParams<'_>>(params) {
-                Ok(call) => self.call_tool(call, meta, era, reply),
+                Ok(call) => self.call_tool(call, meta, era, reply).await,
                 Err(error) => reply.error(&error).await,
             },
             "logging/setLevel" => match check_level(params) {
@@ -273,11 +289,13 @@ impl Session {
     }
 
     /// In a task of its own: the daemon may take its time, and `ping` must not wait for it.
-    fn list_tools(&mut self, era: Era, reply: Reply) {
-        let (catalog, shown) = (self.catalog.clone(), self.listeners.shown());
+    async fn list_tools(&mut self, era: Era, reply: Reply) {
+        let room = Arc::clone(&self.listings).acquire_owned().await;
+        let (catalog, listing) = (self.catalog.clone(), self.listeners.begin_listing());
         self.tasks.spawn(async move {
+            let _room = room;
             let tools = catalog.tools().await;
-            shown.set(&tools);
+            listing.shows(&tools);
             let mut result = ListToolsResult::with_all_items(tools.to_vec());
             result.result_type = era.result_type();
             result.meta = era.result_meta();
@@ -290,7 +308,7 @@ impl Session {
         });
     }
 
-    fn call_tool(&self, params: CallParams<'_>, meta: RequestMeta, era: Era, reply: Reply) {
+    async fn call_tool(&self, params: CallParams<'_>, meta: RequestMeta, era: Era, reply: Reply) {
         let client = meta.client.as_ref().unwrap_or(&self.client);
         let invocation = Invocation {
             action: params.name,
@@ -304,7 +322,7 @@ impl Session {
             progress_token: meta.progress_token,
             era,
         };
-        self.calls.start(call, reply, &self.tasks);
+        self.calls.start(call, reply, &self.tasks).await;
     }
 }
 

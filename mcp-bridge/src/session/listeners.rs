@@ -3,7 +3,7 @@
 //! A client that opened with `initialize` hears it by itself, if what it was shown is no longer so.
 //! From MCP 2026-07-28 on, whoever holds a `subscriptions/listen` open hears it there.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{ErrorData, ResultType, Tool};
 use serde::{Deserialize, Serialize};
@@ -28,9 +28,20 @@ pub(super) struct Listeners {
     open: Vec<Subscription>,
 }
 
-/// The list the client was shown last. Clones share it.
+/// What the client has been shown. Clones share it.
 #[derive(Clone, Default)]
-pub(super) struct Shown(Arc<Mutex<Option<Arc<Vec<Tool>>>>>);
+struct Shown(Arc<Mutex<Lists>>);
+
+#[derive(Default)]
+struct Lists {
+    /// The list it was shown last.
+    last: Option<Arc<Vec<Tool>>>,
+    /// How many it is about to be shown.
+    due: usize,
+}
+
+/// A list the client is about to be shown.
+pub(super) struct Listing(Shown);
 
 struct Subscription {
     reply: Reply,
@@ -53,9 +64,10 @@ impl Listeners {
         self.initialized = true;
     }
 
-    /// Where to note what the client is shown.
-    pub(super) fn shown(&self) -> Shown {
-        self.shown.clone()
+    /// The client has asked for the list.
+    pub(super) fn begin_listing(&self) -> Listing {
+        self.shown.lock().due += 1;
+        Listing(self.shown.clone())
     }
 
     /// Opens a subscription; its request is answered when it ends.
@@ -93,12 +105,16 @@ impl Listeners {
 
     /// Tells whoever listens, if the list is another than the client was shown.
     pub(super) async fn tools_changed(&self) {
-        let shown = self.shown.get();
-        if shown.as_ref() == Some(&self.catalog.last_known()) {
+        let (last, due) = {
+            let shown = self.shown.lock();
+            (shown.last.clone(), shown.due)
+        };
+        // An answer that is due will be the new list, and before the first one there is nothing to
+        // throw away.
+        if due > 0 || last.is_none_or(|last| last == self.catalog.last_known()) {
             return;
         }
-        // Before it was shown a list there is nothing for it to throw away.
-        if self.initialized && shown.is_some() {
+        if self.initialized {
             self.send(LIST_CHANGED, &Nothing {}).await;
         }
         for subscription in self.open.iter().filter(|open| open.tools) {
@@ -135,16 +151,22 @@ impl Listeners {
 }
 
 impl Shown {
-    /// Notes the list the client is about to be shown.
-    pub(super) fn set(&self, tools: &Arc<Vec<Tool>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(tools));
+    fn lock(&self) -> MutexGuard<'_, Lists> {
+        // Nothing that can panic happens under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn get(&self) -> Option<Arc<Vec<Tool>>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+impl Listing {
+    /// The list that answers.
+    pub(super) fn shows(self, tools: &Arc<Vec<Tool>>) {
+        self.0.lock().last = Some(Arc::clone(tools));
+    }
+}
+
+impl Drop for Listing {
+    fn drop(&mut self) {
+        self.0.lock().due -= 1;
     }
 }
 
