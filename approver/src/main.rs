@@ -1,2 +1,7 @@
-//! Stub, being written.
-fn main() {}
+//! The human's command line for sandboxd.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    approver::run()
+}

@@ -1,0 +1,115 @@
+//! `approver status`.
+
+use std::io::Write;
+
+use sandbox_core::audit::{Fields, UtcMillis, Value};
+use sandbox_proto::approver::v1::{GetStatusResponse, Part};
+
+use crate::cli::StatusArgs;
+use crate::continuity::Newest;
+use crate::daemon::Daemon;
+use crate::escape::escape;
+use crate::failure::Failure;
+
+pub(crate) fn run(
+    args: &StatusArgs,
+    daemon: &Daemon,
+    status: &GetStatusResponse,
+    newest: Option<&Newest>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    if args.json {
+        writeln!(out, "{}", json(daemon, status, newest))?;
+    } else {
+        tell(daemon, status, newest, out)?;
+    }
+    Ok(())
+}
+
+fn tell(
+    daemon: &Daemon,
+    status: &GetStatusResponse,
+    newest: Option<&Newest>,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let uid = daemon
+        .uid()
+        .map_or_else(|| "an unknown uid".to_owned(), |uid| format!("uid {uid}"));
+    let started = UtcMillis::from_unix_ms(status.started_ms);
+    writeln!(
+        out,
+        "sandboxd {}, running as {uid} since {started}",
+        escape(&status.daemon_version)
+    )?;
+    for Part { name, ok, detail } in &status.parts {
+        let ok = if *ok { "ok" } else { "NOT OK" };
+        writeln!(out, "  {:<12} {ok:<6}  {}", escape(name), escape(detail))?;
+    }
+    writeln!(out, "Requests running: {}", status.requests_running)?;
+    writeln!(
+        out,
+        "Sandboxes ready:  {} of {}",
+        status.pool_ready, status.pool_size
+    )?;
+    match status.leases_unproven {
+        0 => writeln!(out, "Every lease that ended is proven dead.")?,
+        some => writeln!(
+            out,
+            "LEASES WHOSE END IS NOT PROVEN: {some} (running requests hold one each)"
+        )?,
+    }
+    match newest {
+        Some(newest) => writeln!(
+            out,
+            "Audit checkpoint: event {}, signed {} by {}",
+            newest.head.seq, newest.time, newest.key
+        )?,
+        None => writeln!(out, "Audit checkpoint: none yet")?,
+    }
+    Ok(())
+}
+
+/// One object in the trail's own spelling: ASCII on one line.
+fn json(daemon: &Daemon, status: &GetStatusResponse, newest: Option<&Newest>) -> Value {
+    let parts: Vec<Fields> = status.parts.iter().map(part).collect();
+    let checkpoint = newest.map(|newest| {
+        object([
+            ("seq", newest.head.seq.0.into()),
+            ("hash", newest.head.hash.to_string().into()),
+            ("time", newest.time.to_string().into()),
+            ("public_key", newest.key.to_string().into()),
+        ])
+    });
+    let status = object([
+        ("version", status.daemon_version.as_str().into()),
+        ("uid", daemon.uid().into()),
+        (
+            "started",
+            UtcMillis::from_unix_ms(status.started_ms)
+                .to_string()
+                .into(),
+        ),
+        ("parts", parts.into()),
+        ("requests_running", status.requests_running.into()),
+        ("pool_ready", status.pool_ready.into()),
+        ("pool_size", status.pool_size.into()),
+        ("leases_unproven", status.leases_unproven.into()),
+        ("checkpoint", checkpoint.into()),
+    ]);
+    status.into()
+}
+
+fn part(part: &Part) -> Fields {
+    object([
+        ("name", part.name.as_str().into()),
+        ("ok", part.ok.into()),
+        ("detail", part.detail.as_str().into()),
+    ])
+}
+
+fn object<const N: usize>(members: [(&str, Value); N]) -> Fields {
+    members
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
