@@ -26,10 +26,17 @@
 //! nothing more is written until a restart has read it again.
 //!
 //! # A secret is not a field
+//! Text is:
+//! ```
+//! use sandbox_core::audit::{Event, EventName};
+//! let detail = String::from("it answered");
+//! let event = Event::new(EventName::ToolResult).with("detail", detail);
+//! ```
+//! A secret does not compile:
 //! ```compile_fail
 //! use sandbox_core::audit::{Event, EventName};
-//! let secret = secrecy::SecretString::from("hunter2");
-//! let event = Event::new(EventName::ToolResult).with("detail", secret);
+//! let detail = secrecy::SecretString::from("it answered");
+//! let event = Event::new(EventName::ToolResult).with("detail", detail);
 //! ```
 
 mod error;
@@ -97,8 +104,8 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Opens the trail in `directory`, or begins one. Reads all of it, so it blocks: some 200,000
-    /// events a second.
+    /// Opens the trail in `directory`, or begins one. Reads all of it, so it blocks: a release
+    /// build reads some 200,000 events a second.
     ///
     /// # Errors
     /// [`AuditError::Locked`] when another daemon has the folder; [`AuditError::Damaged`] with the

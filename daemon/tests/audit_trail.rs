@@ -582,6 +582,22 @@ async fn the_signing_key_is_private_and_the_trail_holds_on_to_it() {
 }
 
 #[tokio::test]
+async fn a_trail_that_was_taken_away_is_not_begun_anew_without_a_word() {
+    let folder = folder();
+    let (audit, _) = open(folder.path());
+    audit.record(call(1)).await.unwrap();
+    audit.close().await.unwrap();
+    fs::remove_file(trail(folder.path())).unwrap();
+    let refusal = Audit::open(folder.path(), quiet(), clock())
+        .unwrap_err()
+        .to_string();
+    assert!(refusal.contains("is gone"), "{refusal}");
+    assert!(!trail(folder.path()).exists());
+    fs::remove_file(folder.path().join("audit.key")).unwrap();
+    assert!(open(folder.path()).1.key_made);
+}
+
+#[tokio::test]
 async fn a_folder_or_file_that_others_could_have_written_is_refused() {
     let folder = folder();
     open(folder.path()).0.close().await.unwrap();

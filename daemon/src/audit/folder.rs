@@ -42,9 +42,17 @@ impl Folder {
         self.path.join(name)
     }
 
+    /// Whether there is anything of that name.
+    pub(super) fn has(&self, name: &str) -> Result<bool, AuditError> {
+        let path = self.file(name);
+        match fs::symlink_metadata(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            found => found.map(|_| true).map_err(AuditError::io("look at", path)),
+        }
+    }
+
     /// Opens a file in it, making it if need be; 0600, never through a link, never somebody else's.
-    /// Says whether it was made.
-    pub(super) fn open(&self, name: &str) -> Result<(File, bool), AuditError> {
+    pub(super) fn open(&self, name: &str) -> Result<File, AuditError> {
         let path = self.file(name);
         let mut options = ours();
         options.read(true).append(true);
@@ -62,7 +70,7 @@ impl Folder {
         if made {
             self.sync()?;
         }
-        Ok((file, made))
+        Ok(file)
     }
 
     /// Writes a new file whole or not at all, durable when this returns. One of that name gives way.

@@ -8,7 +8,8 @@ use zeroize::Zeroizing;
 use super::error::AuditError;
 use super::folder::{self, Folder};
 
-const FILE: &str = "audit.key";
+/// Its name in the state folder.
+pub(super) const FILE: &str = "audit.key";
 
 /// Whether `signature` is this key's Ed25519 signature of `message`.
 #[must_use]

@@ -12,7 +12,7 @@ use super::error::AuditError;
 use super::file::TrailFile;
 use super::folder::Folder;
 use super::index::Index;
-use super::key::{Signer, check_signature};
+use super::key::{self, Signer, check_signature};
 use super::lines::Torn;
 use super::verify::{self, Scanned};
 use super::view::{Seen, View};
@@ -52,7 +52,8 @@ pub(super) fn open(
     clock: Clock,
 ) -> Result<(Writer, OpenReport), AuditError> {
     let folder = Folder::take(directory)?;
-    let (file, _made) = folder.open(FILE)?;
+    refuse_a_trail_that_is_gone(&folder)?;
+    let file = folder.open(FILE)?;
     let path = folder.file(FILE);
     let Read {
         verifier,
@@ -108,6 +109,21 @@ pub(super) fn open(
             holds_reserve,
         },
     ))
+}
+
+/// The key is made after the trail's file, so a key without a trail means that somebody took the trail.
+fn refuse_a_trail_that_is_gone(folder: &Folder) -> Result<(), AuditError> {
+    if folder.has(FILE)? || !folder.has(key::FILE)? {
+        return Ok(());
+    }
+    Err(AuditError::Folder {
+        path: folder.file(FILE),
+        why: format!(
+            "is gone, and {} shows that there was one; put it back, or move the key away as well to \
+             begin a new trail, which every approver will see as an alarm",
+            key::FILE
+        ),
+    })
 }
 
 struct Read {
