@@ -28,8 +28,8 @@ use crate::credential::Credential;
 /// The longest answer that is read. Some 2,000 pods as Kubernetes writes them.
 pub const MAX_RESPONSE_BYTES: usize = 16 * 1024 * 1024;
 
-/// A kernel repeats a lost SYN after a second; this allows for one.
-const CONNECT_LIMIT: Duration = Duration::from_millis(1_500);
+/// How long connecting may take: a kernel repeats a lost SYN after a second, and this allows for one.
+pub const CONNECT_LIMIT: Duration = Duration::from_millis(1_500);
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(3);
 
 /// Where the API server is and how it is recognised.
@@ -82,14 +82,15 @@ impl Server {
         })
     }
 
-    /// Connects to the first endpoint that completes a verified handshake.
+    /// Connects to the first endpoint that takes the connection within `limit` and then completes a
+    /// verified handshake.
     ///
     /// # Errors
     /// [`DialError`], with what each endpoint said.
-    pub async fn dial(&self) -> Result<Connection, DialError> {
+    pub async fn dial(&self, limit: Duration) -> Result<Connection, DialError> {
         let mut said = Vec::new();
         for &endpoint in &self.endpoints {
-            match self.dial_one(endpoint).await {
+            match self.dial_one(endpoint, limit).await {
                 Ok(connection) => return Ok(connection),
                 Err(error) => said.push(format!("{endpoint}: {error}")),
             }
@@ -97,11 +98,11 @@ impl Server {
         Err(DialError(said.join("; ")))
     }
 
-    async fn dial_one(&self, peer: SocketAddr) -> Result<Connection, String> {
+    async fn dial_one(&self, peer: SocketAddr, limit: Duration) -> Result<Connection, String> {
         let late = |limit: Duration| format!("no answer in {} ms", limit.as_millis());
-        let tcp = match timeout(CONNECT_LIMIT, TcpStream::connect(peer)).await {
+        let tcp = match timeout(limit, TcpStream::connect(peer)).await {
             Ok(connected) => connected.map_err(|error| error.to_string())?,
-            Err(_) => return Err(late(CONNECT_LIMIT)),
+            Err(_) => return Err(late(limit)),
         };
         tcp.set_nodelay(true).map_err(|error| error.to_string())?;
         let connector = TlsConnector::from(Arc::clone(&self.tls));

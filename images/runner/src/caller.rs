@@ -9,7 +9,7 @@ use sandbox_proto::runner::v1::{ApiCall, Failure, Output, Progress, from_runner,
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use crate::api::{CallError, Connection, Reply, Server};
+use crate::api::{CONNECT_LIMIT, CallError, Connection, Reply, Server};
 use crate::credential::Credential;
 use crate::text::clip;
 
@@ -109,7 +109,7 @@ impl Caller {
 
     async fn dial(&self) -> Result<Connection, Failure> {
         self.progress("connect").await;
-        match timeout_at(self.deadline, self.server.dial()).await {
+        match timeout_at(self.deadline, self.server.dial(CONNECT_LIMIT)).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => {
                 let detail = format!("the API server could not be reached: {error}");

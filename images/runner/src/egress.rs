@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::api::{Connection, DialError, Server};
 
-/// How long the forbidden listener may take before it counts as blocked. It is a neighbour: when it
-/// can be reached at all, that takes a millisecond.
+/// How long a connection may take: the listener then counts as blocked, the API server as not there
+/// yet. Both are neighbours, reached in a millisecond when they can be reached at all.
 pub const CONNECT_LIMIT: Duration = Duration::from_millis(250);
 
 /// Between two rounds.
@@ -59,13 +59,9 @@ async fn until_closed(
 ) -> (Connection, String) {
     loop {
         if seen.try_forbidden(forbidden).await.is_some() {
-            match server.dial().await {
-                Ok(connection) => {
-                    if let Some(how) = seen.try_forbidden(forbidden).await {
-                        return (connection, how);
-                    }
-                }
-                Err(error) => seen.api_error = Some(error),
+            let connection = seen.await_server(server).await;
+            if let Some(how) = seen.try_forbidden(forbidden).await {
+                return (connection, how);
             }
         }
         sleep(PAUSE).await;
@@ -82,6 +78,18 @@ struct Seen {
 }
 
 impl Seen {
+    /// Dials until the API server answers. While a new pod has no network its packets are dropped,
+    /// and a dropped SYN is repeated only after a second: so many short attempts, not one long.
+    async fn await_server(&mut self, server: &Server) -> Connection {
+        loop {
+            match server.dial(CONNECT_LIMIT).await {
+                Ok(connection) => return connection,
+                Err(error) => self.api_error = Some(error),
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
     /// How it was blocked, or `None` if it was not, or if what came back says neither.
     async fn try_forbidden(&mut self, forbidden: SocketAddr) -> Option<String> {
         self.attempts += 1;

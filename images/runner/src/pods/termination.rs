@@ -13,7 +13,7 @@ use crate::text::clip;
 pub(super) fn last(view: &View<'_>) -> Option<LastTermination> {
     let containers = view
         .init_containers()
-        .filter(|container| !is_done(*container));
+        .filter(|container| !went_as_planned(container));
     let containers = containers.chain(view.containers());
     let ended = containers.flat_map(|container| {
         let both = [container.terminated_before(), container.terminated()];
@@ -35,11 +35,8 @@ pub(super) fn last(view: &View<'_>) -> Option<LastTermination> {
 
 /// An init container that did its part at the first try. That it ended is how it should be, and
 /// says nothing about the pod.
-fn is_done(container: Container<'_>) -> bool {
-    let succeeded = container
-        .terminated()
-        .is_some_and(|terminated| terminated.exit_code == 0);
-    succeeded && container.terminated_before().is_none()
+fn went_as_planned(container: &Container<'_>) -> bool {
+    container.is_done() && container.terminated_before().is_none()
 }
 
 fn finished_at(terminated: &ContainerStateTerminated) -> Option<Timestamp> {

@@ -101,6 +101,13 @@ impl<'a> View<'a> {
         })
     }
 
+    /// The first init container that is not through, with its place: neither done nor, as a sidecar,
+    /// up. `None` when all are through.
+    pub(super) fn current_init_container(&self) -> Option<(usize, Container<'a>)> {
+        let mut containers = self.init_containers().enumerate();
+        containers.find(|(_, container)| !container.is_done() && !container.is_up_beside())
+    }
+
     /// What the kubelet says of the containers, in order. Ephemeral ones are debugging aids: they
     /// are no part of the pod's work, and not asked about anywhere here.
     pub(super) fn containers(&self) -> impl DoubleEndedIterator<Item = Container<'a>> {
@@ -164,8 +171,15 @@ impl<'a> Container<'a> {
         self.state().is_some_and(|state| state.running.is_some())
     }
 
-    pub(super) fn has_started(self) -> bool {
-        self.status.started == Some(true)
+    /// Ended well.
+    pub(super) fn is_done(self) -> bool {
+        self.terminated()
+            .is_some_and(|terminated| terminated.exit_code == 0)
+    }
+
+    /// A sidecar that has started and did not end well.
+    pub(super) fn is_up_beside(self) -> bool {
+        self.is_sidecar && self.status.started == Some(true) && !self.is_done()
     }
 
     /// How the run before this one ended.
