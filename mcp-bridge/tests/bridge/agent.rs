@@ -297,6 +297,14 @@ impl AgentService for Script {
             heard.invocations.len()
         };
         match request.action.as_str() {
+            // The daemon knows namespaces; any capital will do here.
+            "k8s_get_pod_status" if request.parameters_json.contains(char::is_uppercase) => {
+                return Err(refusal(
+                    Code::InvalidArgument,
+                    "INVALID_PARAMETER",
+                    "namespace",
+                ));
+            }
             "refuse" => {
                 return Err(refusal(
                     Code::InvalidArgument,
