@@ -98,7 +98,7 @@ pub struct PodStatus {
 }
 
 /// Which request to ask about.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, serde::Serialize)]
 pub struct GetRequest {
     /// The caller's own request.
     pub request_id: RequestId,
@@ -148,16 +148,20 @@ impl Parameters {
         }
     }
 
+    /// The parameters as they were understood, absent ones left out.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let json = match self {
+            Self::PodStatus(p) => serde_json::to_value(p),
+            Self::GetRequest(g) => serde_json::to_value(g),
+        };
+        json.unwrap_or_default()
+    }
+
     /// One text for equal parameters, however they were spelled; what an idempotency key is held to.
     #[must_use]
     pub fn canonical(&self) -> String {
-        let value = match self {
-            Self::PodStatus(p) => serde_json::to_value(p).unwrap_or_default(),
-            Self::GetRequest(g) => {
-                serde_json::json!({"request_id": g.request_id, "wait_seconds": g.wait_seconds})
-            }
-        };
-        value.to_string()
+        self.to_json().to_string()
     }
 }
 

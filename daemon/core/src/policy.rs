@@ -486,7 +486,15 @@ mod tests {
         let mut bomb = "version: 1\na: &a [x,x,x,x,x,x,x,x,x]\n".to_owned();
         for (outer, inner) in ('b'..='j').zip('a'..) {
             let nine = vec![format!("*{inner}"); 9].join(",");
-            bomb += &format!("{outer}: &{outer} [{nine}]\n");
+            bomb.extend([
+                "",
+                &outer.to_string(),
+                ": &",
+                &outer.to_string(),
+                " [",
+                &nine,
+                "]\n",
+            ]);
         }
         assert!(parse(&bomb).is_err());
         assert!(parse(&"[".repeat(100_000)).is_err());

@@ -176,7 +176,7 @@ impl Requests {
         let asked = request
             .event(EventName::ToolRequest)
             .with("action", request.parameters.action().as_str())
-            .with("parameters", request.parameters.canonical())
+            .with("parameters", request.parameters.to_json())
             .with("client_unverified", clip(&call.client, MAX_CLIENT))
             .with("uid", peer.credentials().map_or(-1, |c| i64::from(c.uid)))
             .with(
