@@ -9,6 +9,7 @@ mod lease;
 mod mounts;
 mod prover;
 mod session;
+mod trial;
 mod vault;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::store::{LeaseScope, OpenLease, Store, StoreError};
 
 pub use lease::{Lease, Revoked};
 pub use prover::{Answer, Prover};
+pub(crate) use trial::{Issued as TrialCredential, Trial};
 pub use vault::{Health, VaultError};
 
 use lease::Issued;
@@ -59,11 +61,16 @@ impl Scope {
     #[must_use]
     pub fn of(parameters: &Parameters) -> Option<Self> {
         match parameters {
-            Parameters::PodStatus(p) => Some(Self {
-                namespace: p.namespace.clone(),
-                rung: "pod-reader",
-            }),
+            Parameters::PodStatus(p) => Some(Self::pod_reader(p.namespace.clone())),
             Parameters::GetRequest(_) => None,
+        }
+    }
+
+    /// To get and list pods.
+    fn pod_reader(namespace: NamespaceName) -> Self {
+        Self {
+            namespace,
+            rung: "pod-reader",
         }
     }
 
@@ -251,19 +258,16 @@ impl Broker {
 
     /// A refusal later on proves something only of a token that was accepted before.
     async fn wait_until_in_effect(&self, lease: &Lease) -> Result<(), IssueError> {
-        let until = tokio::time::Instant::now() + EFFECT_LIMIT;
-        let mut pause = Duration::from_millis(5);
-        loop {
-            let answer = self.0.prover.ask(lease.token(), &lease.inner().scope).await;
-            match answer {
-                Answer::Accepted => return Ok(()),
-                _ if tokio::time::Instant::now() + pause > until => {
-                    return Err(IssueError::NoEffect(answer.to_string()));
-                }
-                Answer::Refused(_) | Answer::Nothing(_) => {
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(Duration::from_millis(200));
-                }
+        let scope = &lease.inner().scope;
+        match self
+            .0
+            .prover
+            .wait_until_accepted(lease.token(), scope, EFFECT_LIMIT)
+            .await
+        {
+            Answer::Accepted => Ok(()),
+            last @ (Answer::Refused(_) | Answer::Nothing(_)) => {
+                Err(IssueError::NoEffect(last.to_string()))
             }
         }
     }

@@ -11,7 +11,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::audit::AuditCommand;
 use crate::config::Config;
-use crate::{decide, run as daemon};
+use crate::verify::VerifyArgs;
+use crate::{decide, run as daemon, verify};
 
 /// Decides, mints a credential for one action, runs it in a gVisor Job, revokes, proves.
 #[derive(Debug, Parser)]
@@ -32,6 +33,11 @@ enum Command {
     /// Check an audit trail.
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Try to break what this installation promises, and say what came back. Run it as root.
+    Verify(VerifyArgs),
+    /// What verify does as another user.
+    #[command(hide = true)]
+    VerifyAs,
 }
 
 #[derive(Args, Debug)]
@@ -71,6 +77,8 @@ pub fn run() -> ExitCode {
             .run(&mut std::io::stdout().lock())
             .map(ExitCode::from)
             .map_err(Into::into),
+        Command::Verify(args) => verify::run(args),
+        Command::VerifyAs => verify::run_as().map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|e| {
         let message = format!("{e:#}");

@@ -15,6 +15,7 @@ pub mod actions;
 pub mod report;
 pub mod reconcile;
 pub mod refusals;
+pub mod verify;
 pub mod audit;
 pub mod store;
 pub mod config;

@@ -11,6 +11,7 @@ mod pods;
 mod pool;
 mod start;
 mod stream;
+pub(crate) mod trial;
 
 use sandbox_proto::runner::v1 as wire;
 use tokio::task::JoinHandle;
@@ -68,7 +69,7 @@ impl Claimed {
     /// What kept the work from being done, the Job's loss included.
     pub(crate) async fn run<F>(
         &mut self,
-        start: wire::Start,
+        mut start: wire::Start,
         lease: &Lease,
         mut tell: impl FnMut(Seen) -> F,
     ) -> Result<wire::Output, Failure>
@@ -78,6 +79,7 @@ impl Claimed {
         let Some(ready) = self.ready.as_mut() else {
             return Err(Failure::new(Code::Internal, "The sandbox is gone."));
         };
+        start.api_server = Some(ready.api_server.clone());
         let lost = self
             .sandboxes
             .wait_until_lost(ready.name.clone(), ready.pod_uid.clone());

@@ -57,17 +57,23 @@ impl Prover {
 
     /// Does with the token the least that its scope allows.
     pub(super) async fn ask(&self, token: &SecretString, scope: &Scope) -> Answer {
-        let url = format!(
-            "{}/api/v1/namespaces/{}/pods?limit=1",
-            self.base, scope.namespace
-        );
+        let namespace = &scope.namespace;
+        self.get(
+            token,
+            &format!("/api/v1/namespaces/{namespace}/pods?limit=1"),
+        )
+        .await
+    }
+
+    /// Reads `path` with the token.
+    pub(super) async fn get(&self, token: &SecretString, path: &str) -> Answer {
         #[expect(
             clippy::disallowed_methods,
             reason = "into the Authorization header, to the API server only"
         )]
         let asked = self
             .http
-            .get(url)
+            .get(format!("{}{path}", self.base))
             .bearer_auth(token.expose_secret())
             .send()
             .await;
@@ -88,6 +94,25 @@ impl Prover {
                 }
             }
             _ => Answer::Nothing(format!("HTTP {status}")),
+        }
+    }
+
+    /// Asks until the token is accepted, or for too long; gives the last answer.
+    pub(super) async fn wait_until_accepted(
+        &self,
+        token: &SecretString,
+        scope: &Scope,
+        limit: Duration,
+    ) -> Answer {
+        let until = Instant::now() + limit;
+        let mut pause = Duration::from_millis(5);
+        loop {
+            let answer = self.ask(token, scope).await;
+            if answer == Answer::Accepted || Instant::now() + pause > until {
+                return answer;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(200));
         }
     }
 

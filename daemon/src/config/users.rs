@@ -37,6 +37,14 @@ impl Principals {
             .map(|(_, name)| name)
     }
 
+    /// Every uid that is admitted in `role`, with its principal.
+    pub fn of(&self, role: Role) -> impl Iterator<Item = (u32, &PrincipalName)> {
+        self.0
+            .iter()
+            .filter(move |(_, (r, _))| *r == role)
+            .map(|(uid, (_, name))| (*uid, name))
+    }
+
     /// Whether an agent of that name is configured.
     #[must_use]
     pub fn has_agent(&self, name: &PrincipalName) -> bool {

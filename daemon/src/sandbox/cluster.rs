@@ -46,6 +46,11 @@ impl Cluster {
     /// # Errors
     /// [`ClusterError::Kubeconfig`], [`ClusterError::NoAuthority`]
     pub async fn open(path: &Path) -> Result<Self, ClusterError> {
+        Self::open_as(path, None).await
+    }
+
+    /// As [`Cluster::open`], acting for `user`, which the kubeconfig's own identity must have the right to.
+    pub(crate) async fn open_as(path: &Path, user: Option<&str>) -> Result<Self, ClusterError> {
         let unusable =
             |source: Box<dyn std::error::Error + Send + Sync>| ClusterError::Kubeconfig {
                 path: path.to_owned(),
@@ -70,6 +75,7 @@ impl Cluster {
         // Our retries are few and counted; the client's own would hide them.
         config.default_retry = false;
         config.proxy_url = None;
+        config.auth_info.impersonate = user.map(str::to_owned);
         let client = Client::try_from(config)?;
         Ok(Self {
             client,

@@ -76,7 +76,7 @@ pub(super) fn job(name: &JobName, config: &config::Sandbox, read_seconds: u64) -
     }
 }
 
-fn pod(config: &config::Sandbox) -> PodSpec {
+pub(super) fn pod(config: &config::Sandbox) -> PodSpec {
     PodSpec {
         runtime_class_name: Some(config.runtime_class.clone()),
         service_account_name: Some("default".to_owned()),

@@ -27,6 +27,7 @@ use crate::report::chain;
 
 const ALLOW: &str = "allow-api-server";
 const DENY: &str = "default-deny";
+const CHANGED: &str = "the NetworkPolicy allow-api-server was not what it should be";
 /// A change that no watch told of is found this late.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
@@ -159,43 +160,20 @@ impl Keeper {
             .list(&ListParams::default())
             .await
             .map_err(|e| chain(&e))?;
-        let mut deny_stands = false;
-        let mut allow_stands = None;
-        let mut strangers = Vec::new();
-        for policy in found.items {
-            match policy.metadata.name.as_deref() {
-                Some(DENY) => deny_stands = policy.spec.as_ref() == Some(&deny()),
-                Some(ALLOW) => allow_stands = Some(policy.spec == wanted.spec),
-                Some(name) => strangers.push(name.to_owned()),
-                None => {}
-            }
-        }
-        let mut problems = Vec::new();
-        if !deny_stands {
-            problems.push(format!(
-                "the NetworkPolicy {DENY} is missing or was changed"
-            ));
-        }
-        if !strangers.is_empty() {
-            problems.push(format!(
-                "there are NetworkPolicies of somebody else: {}",
-                strangers.join(", ")
-            ));
-        }
-        if allow_stands == Some(false) {
-            problems.push(format!(
-                "the NetworkPolicy {ALLOW} was not what it should be; it is put right"
-            ));
+        let standing = Standing::of(&found.items, &wanted);
+        let mut problems = standing.problems();
+        if standing.allow == Some(false) {
+            problems.push(format!("{CHANGED}; it is put right"));
         }
         self.tell(&problems).await;
-        if allow_stands != Some(true) {
+        if standing.allow != Some(true) {
             let params = PatchParams::apply("sandboxd").force();
             policies
                 .patch(ALLOW, &params, &Patch::Apply(&wanted))
                 .await
                 .map_err(|e| format!("could not write the NetworkPolicy {ALLOW}: {}", chain(&e)))?;
         }
-        if !deny_stands || !strangers.is_empty() {
+        if !standing.is_closed() {
             return Err(problems.join("; "));
         }
         self.publish(endpoints);
@@ -203,20 +181,9 @@ impl Keeper {
     }
 
     fn publish(&self, endpoints: Vec<(String, i32)>) {
-        let join = |(ip, port): (String, i32)| {
-            if ip.contains(':') {
-                format!("[{ip}]:{port}")
-            } else {
-                format!("{ip}:{port}")
-            }
-        };
         let state = NetworkState {
             generation: self.generation,
-            api_server: ApiServer {
-                endpoints: endpoints.into_iter().map(join).collect(),
-                server_name: self.server_name.clone(),
-                ca_pem: self.ca_pem.clone(),
-            },
+            api_server: api_server(endpoints, &self.server_name, &self.ca_pem),
         };
         drop(self.state.send_replace(Ok(state)));
     }
@@ -238,6 +205,97 @@ impl Keeper {
             tracing::error!(error = chain(&e), "an alarm is not in the trail");
         }
         self.told = Some(text);
+    }
+}
+
+/// How the policies that were found stand to what they should be.
+struct Standing {
+    deny: bool,
+    /// `None`: it is not there.
+    allow: Option<bool>,
+    strangers: Vec<String>,
+}
+
+impl Standing {
+    fn of(found: &[NetworkPolicy], wanted: &NetworkPolicy) -> Self {
+        let mut standing = Self {
+            deny: false,
+            allow: None,
+            strangers: Vec::new(),
+        };
+        for policy in found {
+            match policy.metadata.name.as_deref() {
+                Some(DENY) => standing.deny = policy.spec.as_ref() == Some(&deny()),
+                Some(ALLOW) => standing.allow = Some(policy.spec == wanted.spec),
+                Some(name) => standing.strangers.push(name.to_owned()),
+                None => {}
+            }
+        }
+        standing
+    }
+
+    /// Whether nothing is open but what [`ALLOW`] opens.
+    fn is_closed(&self) -> bool {
+        self.deny && self.strangers.is_empty()
+    }
+
+    /// What is wrong, besides [`ALLOW`].
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if !self.deny {
+            problems.push(format!(
+                "the NetworkPolicy {DENY} is missing or was changed"
+            ));
+        }
+        if !self.strangers.is_empty() {
+            problems.push(format!(
+                "there are NetworkPolicies of somebody else: {}",
+                self.strangers.join(", ")
+            ));
+        }
+        problems
+    }
+}
+
+/// Looks once, from outside the keeper: the API server's endpoints, and all that is wrong with the
+/// policies of `namespace`.
+pub(super) async fn inspect(
+    client: &Client,
+    namespace: &str,
+) -> Result<(Vec<(String, i32)>, Vec<String>), kube::Error> {
+    let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), "default");
+    let endpoints = endpoints(&slices.get("kubernetes").await?);
+    let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), namespace);
+    let found = policies.list(&ListParams::default()).await?;
+    let standing = Standing::of(&found.items, &allow(&endpoints));
+    let mut problems = standing.problems();
+    match standing.allow {
+        Some(true) => {}
+        Some(false) => problems.push(CHANGED.to_owned()),
+        None => problems.push(format!(
+            "the NetworkPolicy {ALLOW} is missing: sandboxd writes it when it starts"
+        )),
+    }
+    Ok((endpoints, problems))
+}
+
+/// What the runner is told of the API server.
+pub(super) fn api_server(
+    endpoints: Vec<(String, i32)>,
+    server_name: &str,
+    ca_pem: &str,
+) -> ApiServer {
+    let join = |(ip, port): (String, i32)| {
+        if ip.contains(':') {
+            format!("[{ip}]:{port}")
+        } else {
+            format!("{ip}:{port}")
+        }
+    };
+    ApiServer {
+        endpoints: endpoints.into_iter().map(join).collect(),
+        server_name: server_name.to_owned(),
+        ca_pem: ca_pem.to_owned(),
     }
 }
 

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod};
-use kube::Api;
 use kube::api::{AttachParams, DeleteParams, ListParams, PostParams, PropagationPolicy};
+use kube::{Api, Client};
 use sandbox_proto::runner::v1 as wire;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
 use super::check::{PodFacts, check};
 use super::job::{CONTAINER, JobName, UID, job};
+use super::network::NetworkState;
 use super::pool::Inner;
 use super::stream::{Ends, RunnerStream};
 use super::{Proof, SandboxError};
@@ -33,6 +34,7 @@ pub(super) struct Ready {
     pub(super) runtime_class: String,
     pub(super) image: String,
     pub(super) proof: Proof,
+    pub(super) api_server: wire::ApiServer,
     pub(super) stream: RunnerStream,
     pub(super) since: Instant,
     /// The generation of the network policy it was proven under.
@@ -51,6 +53,7 @@ impl Inner {
             .map_err(|e| SandboxError::Store(chain(&e)))?;
         match self.bring_up(&name).await {
             Ok((facts, stream, proof, network)) => Ok(Ready {
+                api_server: network.api_server,
                 name,
                 pod: facts.pod,
                 pod_uid: facts.uid,
@@ -60,7 +63,7 @@ impl Inner {
                 proof,
                 stream,
                 since: Instant::now(),
-                network,
+                network: network.generation,
                 permit,
             }),
             Err(e) => {
@@ -73,7 +76,7 @@ impl Inner {
     async fn bring_up(
         &self,
         name: &JobName,
-    ) -> Result<(PodFacts, RunnerStream, Proof, u64), SandboxError> {
+    ) -> Result<(PodFacts, RunnerStream, Proof, NetworkState), SandboxError> {
         let network = self.network.ready().await.map_err(SandboxError::Start)?;
         let jobs: Api<Job> = self.api();
         let wanted = job(name, &self.config, self.read_seconds);
@@ -82,11 +85,15 @@ impl Inner {
             .map_err(|e| refused("create a Job", &e))?;
         self.wait_until_running(name).await?;
         let facts = self.check_pod(name, None).await?;
-        let mut stream = self.attach(&facts.pod).await?;
-        let proof = self.prove(&mut stream, network.api_server.clone()).await?;
+        let mut stream = attach(&self.api(), &facts.pod).await?;
+        let probe = Probe {
+            client: &self.client,
+            namespace: &self.probe_namespace,
+        };
+        let proof = prove(&mut stream, network.api_server.clone(), probe).await?;
         // Again, now that something of ours runs in it.
         let facts = self.check_pod(name, Some(&facts.uid)).await?;
-        Ok((facts, stream, proof, network.generation))
+        Ok((facts, stream, proof, network))
     }
 
     async fn wait_until_running(&self, name: &JobName) -> Result<(), SandboxError> {
@@ -108,7 +115,7 @@ impl Inner {
                 Ok(None) => return Err(SandboxError::Stopping),
                 Err(_) if last == "no pod" => {
                     // Why a Job gets no pod stands in events only: quota, admission, RuntimeClass.
-                    if let Some(why) = self.why_no_pod(name).await {
+                    if let Some(why) = why_no_pod(&self.api(), name).await {
                         return Err(SandboxError::Start(why));
                     }
                 }
@@ -121,16 +128,6 @@ impl Inner {
                 )));
             }
         }
-    }
-
-    async fn why_no_pod(&self, name: &JobName) -> Option<String> {
-        let events: Api<Event> = self.api();
-        let of_job = ListParams::default().fields(&format!(
-            "involvedObject.kind=Job,involvedObject.name={name},reason=FailedCreate"
-        ));
-        let list = events.list(&of_job).await.ok()?;
-        let message = list.items.into_iter().next_back()?.message?;
-        Some(message.chars().take(500).collect())
     }
 
     /// Reads the pod of a Job from the API server itself, not from the watch, and checks it.
@@ -156,112 +153,6 @@ impl Inner {
             )));
         };
         check(pod, name, uid, &self.config).map_err(changed)
-    }
-
-    async fn attach(&self, pod: &str) -> Result<RunnerStream, SandboxError> {
-        let pods: Api<Pod> = self.api();
-        let params = AttachParams::default()
-            .container(CONTAINER)
-            .stdin(true)
-            .stdout(true)
-            .stderr(true)
-            .max_stdin_buf_size(64 * 1024)
-            .max_stdout_buf_size(256 * 1024)
-            .max_stderr_buf_size(4 * 1024);
-        let exec = pods.exec(pod, ["/runner", "attach"], &params);
-        let mut process = timeout(Duration::from_secs(10), exec)
-            .await
-            .map_err(|_| SandboxError::Runner("could not be attached to within 10 s".to_owned()))?
-            .map_err(|e| refused("attach to the runner", &e))?;
-        let (reader, writer, stderr, status) = (
-            process.stdout(),
-            process.stdin(),
-            process.stderr(),
-            process.take_status(),
-        );
-        let (Some(reader), Some(writer), Some(stderr), Some(status)) =
-            (reader, writer, stderr, status)
-        else {
-            return Err(SandboxError::Runner(
-                "was attached to without its streams".to_owned(),
-            ));
-        };
-        let ended = async move {
-            match status.await.and_then(|s| s.message) {
-                Some(message) => message.chars().take(300).collect(),
-                None => "the connection to it broke".to_owned(),
-            }
-        };
-        Ok(RunnerStream::new(Ends {
-            reader: Box::new(reader),
-            writer: Box::new(writer),
-            stderr: Box::new(stderr),
-            ended: Box::pin(ended),
-            transport: Box::new(process),
-        }))
-    }
-
-    async fn prove(
-        &self,
-        stream: &mut RunnerStream,
-        api_server: wire::ApiServer,
-    ) -> Result<Proof, SandboxError> {
-        let target = self.forbidden_target().await?;
-        let hello = stream
-            .prove(api_server, target.clone(), PROOF_LIMIT)
-            .await?;
-        let egress = hello.egress.unwrap_or_default();
-        let detail: String = egress.detail.chars().take(300).collect();
-        // A listener that went away meanwhile would look like a closed door.
-        if self.forbidden_target().await? != target {
-            return Err(SandboxError::Start(
-                "the egress probe moved while it was tried".to_owned(),
-            ));
-        }
-        if !egress.closed {
-            return Err(SandboxError::EgressOpen(detail));
-        }
-        let uid = u32::try_from(UID).unwrap_or_default();
-        if (hello.uid, hello.gid) != (uid, uid) {
-            return Err(SandboxError::Runner(format!(
-                "runs as {}:{}",
-                hello.uid, hello.gid
-            )));
-        }
-        let kernel = hello.kernel.trim().chars().take(200).collect();
-        Ok(Proof {
-            kernel,
-            egress: format!("{detail} ({} ms)", egress.elapsed_ms),
-        })
-    }
-
-    /// The listener that must not be reachable, known to be up right now.
-    async fn forbidden_target(&self) -> Result<String, SandboxError> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.probe_namespace);
-        let probes = ListParams::default().labels("app.kubernetes.io/name=egress-probe");
-        let list = pods
-            .list(&probes)
-            .await
-            .map_err(|e| refused("look for the egress probe", &e))?;
-        list.items
-            .iter()
-            .filter(|pod| pod.metadata.deletion_timestamp.is_none())
-            .filter_map(|pod| pod.status.as_ref())
-            .find(|status| {
-                status
-                    .conditions
-                    .iter()
-                    .flatten()
-                    .any(|c| c.type_ == "Ready" && c.status == "True")
-            })
-            .and_then(|status| status.pod_ip.as_ref())
-            .map(|ip| format!("{ip}:7777"))
-            .ok_or_else(|| {
-                SandboxError::Start(format!(
-                    "no egress probe is ready in {}, so nothing could prove that egress is closed",
-                    self.probe_namespace
-                ))
-            })
     }
 
     /// Deletes Job and pod, waits until the pod is gone, and frees its place.
@@ -336,14 +227,139 @@ impl Inner {
     }
 }
 
+/// Why a Job got no pod, if events tell.
+pub(super) async fn why_no_pod(events: &Api<Event>, name: &JobName) -> Option<String> {
+    let of_job = ListParams::default().fields(&format!(
+        "involvedObject.kind=Job,involvedObject.name={name},reason=FailedCreate"
+    ));
+    let list = events.list(&of_job).await.ok()?;
+    let message = list.items.into_iter().next_back()?.message?;
+    Some(message.chars().take(500).collect())
+}
+
+/// Opens the one stream to the runner in `pod`.
+pub(super) async fn attach(pods: &Api<Pod>, pod: &str) -> Result<RunnerStream, SandboxError> {
+    let params = AttachParams::default()
+        .container(CONTAINER)
+        .stdin(true)
+        .stdout(true)
+        .stderr(true)
+        .max_stdin_buf_size(64 * 1024)
+        .max_stdout_buf_size(256 * 1024)
+        .max_stderr_buf_size(4 * 1024);
+    let exec = pods.exec(pod, ["/runner", "attach"], &params);
+    let mut process = timeout(Duration::from_secs(10), exec)
+        .await
+        .map_err(|_| SandboxError::Runner("could not be attached to within 10 s".to_owned()))?
+        .map_err(|e| refused("attach to the runner", &e))?;
+    let (reader, writer, stderr, status) = (
+        process.stdout(),
+        process.stdin(),
+        process.stderr(),
+        process.take_status(),
+    );
+    let (Some(reader), Some(writer), Some(stderr), Some(status)) = (reader, writer, stderr, status)
+    else {
+        return Err(SandboxError::Runner(
+            "was attached to without its streams".to_owned(),
+        ));
+    };
+    let ended = async move {
+        match status.await.and_then(|s| s.message) {
+            Some(message) => message.chars().take(300).collect(),
+            None => "the connection to it broke".to_owned(),
+        }
+    };
+    Ok(RunnerStream::new(Ends {
+        reader: Box::new(reader),
+        writer: Box::new(writer),
+        stderr: Box::new(stderr),
+        ended: Box::pin(ended),
+        transport: Box::new(process),
+    }))
+}
+
+/// Has the runner prove that it reaches the API server, and not the probe.
+pub(super) async fn prove(
+    stream: &mut RunnerStream,
+    api_server: wire::ApiServer,
+    probe: Probe<'_>,
+) -> Result<Proof, SandboxError> {
+    let target = probe.address().await?;
+    let hello = stream
+        .prove(api_server, target.clone(), PROOF_LIMIT)
+        .await?;
+    let egress = hello.egress.unwrap_or_default();
+    let detail: String = egress.detail.chars().take(300).collect();
+    // A listener that went away meanwhile would look like a closed door.
+    if probe.address().await? != target {
+        return Err(SandboxError::Start(
+            "the egress probe moved while it was tried".to_owned(),
+        ));
+    }
+    if !egress.closed {
+        return Err(SandboxError::EgressOpen(detail));
+    }
+    let uid = u32::try_from(UID).unwrap_or_default();
+    if (hello.uid, hello.gid) != (uid, uid) {
+        return Err(SandboxError::Runner(format!(
+            "runs as {}:{}",
+            hello.uid, hello.gid
+        )));
+    }
+    let kernel = hello.kernel.trim().chars().take(200).collect();
+    Ok(Proof {
+        kernel,
+        egress: format!("{detail} ({} ms)", egress.elapsed_ms),
+    })
+}
+
+/// Where the listener is that must not be reachable.
+#[derive(Clone, Copy)]
+pub(super) struct Probe<'a> {
+    pub(super) client: &'a Client,
+    pub(super) namespace: &'a str,
+}
+
+impl Probe<'_> {
+    /// Its address, known to be up right now.
+    pub(super) async fn address(self) -> Result<String, SandboxError> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), self.namespace);
+        let probes = ListParams::default().labels("app.kubernetes.io/name=egress-probe");
+        let list = pods
+            .list(&probes)
+            .await
+            .map_err(|e| refused("look for the egress probe", &e))?;
+        list.items
+            .iter()
+            .filter(|pod| pod.metadata.deletion_timestamp.is_none())
+            .filter_map(|pod| pod.status.as_ref())
+            .find(|status| {
+                status
+                    .conditions
+                    .iter()
+                    .flatten()
+                    .any(|c| c.type_ == "Ready" && c.status == "True")
+            })
+            .and_then(|status| status.pod_ip.as_ref())
+            .map(|ip| format!("{ip}:7777"))
+            .ok_or_else(|| {
+                SandboxError::Start(format!(
+                    "no egress probe is ready in {}, so nothing could prove that egress is closed",
+                    self.namespace
+                ))
+            })
+    }
+}
+
 /// How far a pod has come.
-enum Progress {
+pub(super) enum Progress {
     Waiting(String),
     Running,
     Failed(String),
 }
 
-fn progress(pod: &Pod) -> Progress {
+pub(super) fn progress(pod: &Pod) -> Progress {
     let Some(status) = &pod.status else {
         return Progress::Waiting("a pod without a status".to_owned());
     };
@@ -398,7 +414,7 @@ fn progress(pod: &Pod) -> Progress {
     }
 }
 
-fn gone_is_fine(done: Result<(), kube::Error>) -> Result<(), kube::Error> {
+pub(super) fn gone_is_fine(done: Result<(), kube::Error>) -> Result<(), kube::Error> {
     match done {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         other => other,
