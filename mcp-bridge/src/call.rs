@@ -46,34 +46,31 @@ pub(crate) struct ToolCall {
     pub era: Era,
 }
 
+/// What calls work with.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    pub daemon: Daemon,
+    pub catalog: Catalog,
+    pub outbox: Outbox,
+    pub log: Arc<Log>,
+    /// How long a call may take before it is answered with `running`.
+    pub answer_within: Duration,
+}
+
 /// The calls under way. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Calls {
-    daemon: Daemon,
-    catalog: Catalog,
-    outbox: Outbox,
-    log: Arc<Log>,
-    answer_within: Duration,
+    parts: Parts,
     room: Arc<Semaphore>,
     under_way: UnderWay,
 }
 
 impl Calls {
-    /// No calls yet. Each will be answered after `answer_within` at the latest.
-    pub fn new(
-        daemon: Daemon,
-        catalog: Catalog,
-        outbox: Outbox,
-        (log, answer_within): (Arc<Log>, Duration),
-    ) -> Self {
-        let room = Arc::new(Semaphore::new(MAX_CALLS));
+    /// No calls yet.
+    pub fn new(parts: Parts) -> Self {
         Self {
-            daemon,
-            catalog,
-            outbox,
-            log,
-            answer_within,
-            room,
+            parts,
+            room: Arc::new(Semaphore::new(MAX_CALLS)),
             under_way: UnderWay::default(),
         }
     }
@@ -118,16 +115,17 @@ impl Calls {
         accepted: &watch::Sender<Option<String>>,
         entry: &Entry,
     ) -> ToolResult {
-        if let Some(mismatch) = self.catalog.mismatch() {
+        if let Some(mismatch) = self.parts.catalog.mismatch() {
             return ToolResult::refused(&mismatch);
         }
-        match timeout(self.answer_within, self.follow(call, accepted, entry)).await {
+        match timeout(self.parts.answer_within, self.follow(call, accepted, entry)).await {
             Ok(result) => result,
             Err(_) => match accepted.borrow().as_deref() {
                 Some(request_id) => ToolResult::running(request_id),
-                None => {
-                    ToolResult::refused(&Refusal::silent(self.daemon.access(), self.answer_within))
-                }
+                None => ToolResult::refused(&Refusal::silent(
+                    self.parts.daemon.access(),
+                    self.parts.answer_within,
+                )),
             },
         }
     }
@@ -141,11 +139,14 @@ impl Calls {
     ) -> ToolResult {
         let mut report = call
             .progress_token
-            .map(|token| ProgressReport::new(token, &self.outbox));
-        let mut events = match self.daemon.invoke(call.invocation).await {
+            .map(|token| ProgressReport::new(token, &self.parts.outbox));
+        let mut events = match self.parts.daemon.invoke(call.invocation).await {
             Ok(events) => events,
             Err(status) => {
-                return ToolResult::refused(&Refusal::of_status(&status, self.daemon.access()));
+                return ToolResult::refused(&Refusal::of_status(
+                    &status,
+                    self.parts.daemon.access(),
+                ));
             }
         };
         let end = loop {
@@ -174,7 +175,7 @@ impl Calls {
                 Err(status) => break Some(status),
             }
         };
-        let access = self.daemon.access();
+        let access = self.parts.daemon.access();
         match (accepted.borrow().as_deref(), end) {
             (Some(request_id), end) => {
                 ToolResult::lost(request_id, &Refusal::of_lost_stream(end.as_ref(), access))
@@ -208,8 +209,8 @@ impl Calls {
             () = sleep(CANCEL_PATIENCE) => None,
         };
         let Some(request_id) = request_id else { return };
-        if let Err(refusal) = self.daemon.cancel(request_id.clone()).await {
-            self.log.note(&format!(
+        if let Err(refusal) = self.parts.daemon.cancel(request_id.clone()).await {
+            self.parts.log.note(&format!(
                 "request {request_id} could not be cancelled: {refusal}"
             ));
         }

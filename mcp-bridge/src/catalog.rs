@@ -36,6 +36,9 @@ const LOOK_AGAIN: Duration = Duration::from_mins(1);
 /// How long `tools/list` waits for fresh news before it answers with what is known.
 const LIST_PATIENCE: Duration = Duration::from_millis(2500);
 
+/// How long a slow disk may keep the daemon from being asked.
+const CACHE_PATIENCE: Duration = Duration::from_millis(500);
+
 /// All of `tools/list` should fit this; models pay for it in every conversation.
 const MAX_LIST_BYTES: usize = 6000;
 
@@ -171,8 +174,9 @@ impl Keeper {
         let Some(cache) = self.cache.clone() else {
             return;
         };
-        // A home on a network file system may hang; that must not stop `ping`.
-        if let Ok(Some(list)) = spawn_blocking(move || cache.load()).await {
+        // A home on a network file system may hang; neither `ping` nor the daemon waits for it.
+        let load = spawn_blocking(move || cache.load());
+        if let Ok(Ok(Some(list))) = timeout(CACHE_PATIENCE, load).await {
             self.show(list.clone());
             self.stored = Some(list);
         }

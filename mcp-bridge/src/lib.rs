@@ -34,6 +34,7 @@ mod lifetime;
 mod log;
 
 use cache::Cache;
+use call::Parts;
 use catalog::Catalog;
 use cli::Args;
 use daemon::Daemon;
@@ -84,10 +85,14 @@ async fn serve(args: &Args, log: &Arc<Log>) -> io::Result<ExitCode> {
     let lifetime = Lifetime::default();
     let catalog = Catalog::start(daemon.clone(), cache, Arc::clone(log), &lifetime);
 
-    let shared = (Arc::clone(log), args.answer_within());
-    Session::new(daemon, catalog, outbox, shared)
-        .run(lines)
-        .await;
+    let parts = Parts {
+        daemon,
+        catalog,
+        outbox,
+        log: Arc::clone(log),
+        answer_within: args.answer_within(),
+    };
+    Session::new(parts).run(lines).await;
 
     lifetime.end(LAST_WORK).await;
     if timeout(LAST_WORDS, written).await.is_err() {

@@ -60,9 +60,9 @@ impl ToolResult {
         )
     }
 
-    /// Refused before there was a request.
+    /// Refused; there may be a request on record, but none that runs.
     pub fn refused(refusal: &Refusal) -> Self {
-        Self::failed("refused", None, refusal)
+        Self::failed("refused", refusal.request_id.as_deref(), refusal)
     }
 
     /// There is a request, and what became of it is not known here.

@@ -30,6 +30,8 @@ pub(crate) const DAEMON_SILENT: &str = "DAEMON_SILENT";
 pub(crate) const PROTOCOL_MISMATCH: &str = "PROTOCOL_MISMATCH";
 /// The connection ended while the request was under way; the daemon has it on record.
 pub(crate) const CONNECTION_LOST: &str = "CONNECTION_LOST";
+/// The arguments are longer than the daemon takes.
+pub(crate) const ARGUMENTS_TOO_LARGE: &str = "ARGUMENTS_TOO_LARGE";
 /// The result is longer than the bridge takes.
 pub(crate) const RESULT_TOO_LARGE: &str = "RESULT_TOO_LARGE";
 /// The daemon answered in a way it should not.
@@ -54,6 +56,8 @@ pub(crate) struct Refusal {
     pub next: String,
     /// The parameter at fault, if one is.
     pub field: Option<String>,
+    /// The request it is about, if there is one on record.
+    pub request_id: Option<String>,
 }
 
 impl Refusal {
@@ -63,6 +67,7 @@ impl Refusal {
             message: message.into(),
             next: next.into(),
             field: None,
+            request_id: None,
         }
     }
 
@@ -74,6 +79,9 @@ impl Refusal {
         if let Some(error) = io_error(status) {
             return Self::of_io(error.kind(), access);
         }
+        if status.source().is_some() || status.code() == Code::Unavailable {
+            return Self::hung_up(access);
+        }
         // Without `ErrorInfo` the text is the library's, not the daemon's, and is left out.
         match status.code() {
             Code::Unauthenticated => Self::new(
@@ -81,18 +89,11 @@ impl Refusal {
                 format!("sandboxd does not take {access} for an agent."),
                 "Ask the operator to list this uid under [agents] in sandboxd's configuration.",
             ),
+            // What tonic says of a message longer than its reader takes.
             Code::OutOfRange => Self::new(
-                RESULT_TOO_LARGE,
-                "The result is longer than the bridge takes.",
-                "Ask for less, for example with a selector.",
-            ),
-            Code::Unavailable | Code::Cancelled | Code::Unknown | Code::Internal => Self::new(
-                DAEMON_UNREACHABLE,
-                format!(
-                    "sandboxd hung up on {access} before it took the call. It may be stopping, or \
-                     this uid is not listed under [agents]."
-                ),
-                TRY_AGAIN,
+                ARGUMENTS_TOO_LARGE,
+                "The arguments are longer than sandboxd takes.",
+                "Call again with shorter arguments.",
             ),
             Code::Unimplemented => Self::new(
                 PROTOCOL_MISMATCH,
@@ -111,7 +112,11 @@ impl Refusal {
             | Code::ResourceExhausted
             | Code::FailedPrecondition
             | Code::Aborted
-            | Code::DataLoss) => Self::new(
+            | Code::DataLoss
+            | Code::Unavailable
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::Internal) => Self::new(
                 DAEMON_FAULT,
                 format!("sandboxd refused the call without saying why (gRPC status {code:?})."),
                 TRY_AGAIN,
@@ -169,7 +174,9 @@ impl Refusal {
     /// What the daemon itself says, if it does.
     fn explained(status: &Status, access: &Access) -> Option<Self> {
         let details = status.get_error_details();
-        let info = details.error_info().filter(|info| info.domain == DOMAIN)?;
+        let info = details
+            .error_info()
+            .filter(|info| info.domain == DOMAIN && !info.reason.is_empty())?;
         let field = details
             .bad_request()
             .and_then(|bad| bad.field_violations.first());
@@ -187,6 +194,7 @@ impl Refusal {
                 .cloned()
                 .unwrap_or_else(|| TRY_AGAIN.to_owned()),
             field: field.map(|violation| violation.field.clone()),
+            request_id: info.metadata.get("request_id").cloned(),
         })
     }
 
@@ -214,10 +222,28 @@ impl Refusal {
                  socket's folder), then start the MCP client anew.",
             );
         }
+        let hung_up = [
+            io::ErrorKind::BrokenPipe,
+            io::ErrorKind::ConnectionReset,
+            io::ErrorKind::ConnectionAborted,
+            io::ErrorKind::UnexpectedEof,
+        ];
+        if hung_up.contains(&kind) {
+            return Self::hung_up(access);
+        }
+        Self::new(
+            DAEMON_UNREACHABLE,
+            format!("sandboxd could not be reached at {socket} (tried as uid {uid})."),
+            "Ask the operator whether this is the path of sandboxd's agent socket.",
+        )
+    }
+
+    fn hung_up(access: &Access) -> Self {
         Self::new(
             DAEMON_UNREACHABLE,
             format!(
-                "sandboxd could not be reached, or hung up before it took the call, as {access}."
+                "sandboxd hung up before it took the call (tried as {access}). It may be stopping, \
+                 or this uid is not listed under [agents]."
             ),
             TRY_AGAIN,
         )
@@ -246,4 +272,84 @@ fn io_error(status: &Status) -> Option<&io::Error> {
         source = error.source();
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::path::PathBuf;
+
+    use tonic_types::ErrorDetails;
+
+    use super::*;
+
+    fn access() -> Access {
+        Access {
+            socket: PathBuf::from("/run/agent.sock"),
+            uid: 1234,
+        }
+    }
+
+    fn explained(domain: &str, reason: &str) -> Status {
+        let about = HashMap::from([("request_id".to_owned(), "r-1".to_owned())]);
+        let details = ErrorDetails::with_error_info(reason, domain, about);
+        Status::with_error_details(Code::Unavailable, "The vault is sealed.", details)
+    }
+
+    #[test]
+    fn the_daemons_explanation_passes_with_its_request_and_a_next_step() {
+        let refusal = Refusal::of_status(&explained("agent-sandbox", "VAULT_SEALED"), &access());
+        assert_eq!(refusal.code, "VAULT_SEALED");
+        assert_eq!(refusal.message, "The vault is sealed.");
+        assert_eq!(refusal.next, TRY_AGAIN);
+        assert_eq!(refusal.request_id.as_deref(), Some("r-1"));
+    }
+
+    #[test]
+    fn an_explanation_from_elsewhere_or_without_a_code_does_not_pass() {
+        for status in [
+            explained("example.com", "SEALED"),
+            explained("agent-sandbox", ""),
+        ] {
+            let refusal = Refusal::of_status(&status, &access());
+            assert_eq!(refusal.code, DAEMON_UNREACHABLE);
+            assert!(!refusal.message.contains("sealed"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn a_status_without_explanation_is_told_in_our_words() {
+        for (code, ours) in [
+            (Code::Unauthenticated, PEER_REFUSED),
+            (Code::OutOfRange, ARGUMENTS_TOO_LARGE),
+            (Code::Unimplemented, PROTOCOL_MISMATCH),
+            (Code::Unavailable, DAEMON_UNREACHABLE),
+            (Code::Internal, DAEMON_FAULT),
+            (Code::PermissionDenied, DAEMON_FAULT),
+        ] {
+            let refusal = Refusal::of_status(&Status::new(code, "tonic says"), &access());
+            assert_eq!(refusal.code, ours, "{code:?}");
+            assert!(!refusal.to_string().contains("tonic says"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_system_is_found_behind_a_status_and_names_uid_and_socket() {
+        for (kind, ours) in [
+            (io::ErrorKind::NotFound, DAEMON_NOT_RUNNING),
+            (io::ErrorKind::ConnectionRefused, DAEMON_NOT_RUNNING),
+            (io::ErrorKind::PermissionDenied, SOCKET_FORBIDDEN),
+            (io::ErrorKind::ConnectionReset, DAEMON_UNREACHABLE),
+            (io::ErrorKind::InvalidInput, DAEMON_UNREACHABLE),
+        ] {
+            let status = Status::from_error(Box::new(io::Error::new(kind, "os error 13")));
+            let text = Refusal::of_status(&status, &access()).to_string();
+            assert!(text.starts_with(ours), "{kind:?}: {text}");
+            assert!(
+                text.contains("1234") && text.contains("/run/agent.sock"),
+                "{text}"
+            );
+            assert!(!text.contains("os error"), "{text}");
+        }
+    }
 }

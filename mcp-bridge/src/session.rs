@@ -8,17 +8,16 @@
 //! trait: a transport that hid it would have to be a session of its own, with rmcp's on top.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rmcp::model::{CacheScope, ErrorCode, ErrorData, ListToolsResult, ResultType};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
-use crate::call::{Calls, ToolCall};
+use crate::call::{Calls, Parts, ToolCall};
 use crate::catalog::Catalog;
-use crate::daemon::{Daemon, Invocation};
+use crate::daemon::Invocation;
 use crate::escape;
 use crate::identity;
 use crate::line::{Line, MAX_LINE_BYTES};
@@ -29,8 +28,10 @@ use crate::stdio::Outbox;
 use crate::version::{self, ClientInfo, Era, RequestMeta};
 
 mod listeners;
+mod params;
 
 use listeners::Listeners;
+use params::{CallParams, CancelParams, InitializeParams};
 
 /// Messages in one batch. Longer ones would multiply what a single line can make us hold.
 const MAX_BATCH: usize = 64;
@@ -39,21 +40,6 @@ const MAX_BATCH: usize = 64;
 /// memory; past these limits we stop reading, or refuse.
 const MAX_BATCHES: usize = 8;
 const MAX_LISTINGS: usize = 8;
-
-/// What the daemon is told of the client's name, at most.
-const MAX_CLIENT_CHARS: usize = 100;
-
-/// Log levels of MCP; rmcp's type for them is on its way out.
-const LEVELS: [&str; 8] = [
-    "debug",
-    "info",
-    "notice",
-    "warning",
-    "error",
-    "critical",
-    "alert",
-    "emergency",
-];
 
 /// The state of a session; one task owns it.
 pub(crate) struct Session {
@@ -71,24 +57,18 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A session that has not begun. Calls are answered after `answer_within` at the latest.
-    pub fn new(
-        daemon: Daemon,
-        catalog: Catalog,
-        outbox: Outbox,
-        (log, answer_within): (Arc<Log>, Duration),
-    ) -> Self {
-        let shared = (Arc::clone(&log), answer_within);
+    /// A session that has not begun.
+    pub fn new(parts: Parts) -> Self {
         Self {
-            calls: Calls::new(daemon, catalog.clone(), outbox.clone(), shared),
+            outbox: parts.outbox.clone(),
+            catalog: parts.catalog.clone(),
+            log: Arc::clone(&parts.log),
             tasks: TaskTracker::new(),
             batches: Arc::new(Semaphore::new(MAX_BATCHES)),
             listings: Arc::new(Semaphore::new(MAX_LISTINGS)),
             client: ClientInfo::default(),
-            listeners: Listeners::new(catalog.clone(), outbox.clone()),
-            outbox,
-            catalog,
-            log,
+            listeners: Listeners::new(parts.catalog.clone(), parts.outbox.clone()),
+            calls: Calls::new(parts),
         }
     }
 
@@ -238,11 +218,11 @@ impl Session {
                 Err(error) => reply.error(&error).await,
             },
             "tools/list" => self.list_tools(era, reply).await,
-            "tools/call" => match read::<CallParams<'_>>(params) {
+            "tools/call" => match params::read::<CallParams<'_>>(params) {
                 Ok(call) => self.call_tool(call, meta, era, reply).await,
                 Err(error) => reply.error(&error).await,
             },
-            "logging/setLevel" => match check_level(params) {
+            "logging/setLevel" => match params::check_level(params) {
                 Ok(()) => reply.result(&Empty::in_era(era)).await,
                 Err(error) => reply.error(&error).await,
             },
@@ -267,7 +247,7 @@ impl Session {
             return;
         }
         // A cancellation that is malformed, late or repeated is ignored, as MCP has it.
-        let Ok(CancelParams { request_id }) = read(notification.params.as_deref()) else {
+        let Ok(CancelParams { request_id }) = params::read(notification.params.as_deref()) else {
             return;
         };
         if let Some(id) = Id::parse(request_id.get()) {
@@ -277,25 +257,20 @@ impl Session {
     }
 
     fn initialize(&mut self, params: Option<&RawValue>) -> impl Serialize + use<> {
-        let params: InitializeParams<'_> = read(params).unwrap_or_default();
-        let text = |json: &RawValue| serde_json::from_str::<String>(json.get()).ok();
-        let requested = params.protocol_version.and_then(text);
-        let client = params
-            .client_info
-            .and_then(|info| serde_json::from_str(info.get()).ok());
-        self.client = client.unwrap_or_default();
+        let params = InitializeParams::read(params);
+        self.client = params.client;
         self.listeners.tell_client();
-        identity::initialize_result(version::negotiate(requested.as_deref()))
+        identity::initialize_result(version::negotiate(params.version.as_deref()))
     }
 
     /// In a task of its own: the daemon may take its time, and `ping` must not wait for it.
     async fn list_tools(&mut self, era: Era, reply: Reply) {
         let room = Arc::clone(&self.listings).acquire_owned().await;
-        let (catalog, listing) = (self.catalog.clone(), self.listeners.begin_listing());
+        let (catalog, shown) = (self.catalog.clone(), self.listeners.shown());
         self.tasks.spawn(async move {
             let _room = room;
             let tools = catalog.tools().await;
-            listing.shows(&tools);
+            shown.set(&tools);
             let mut result = ListToolsResult::with_all_items(tools.to_vec());
             result.result_type = era.result_type();
             result.meta = era.result_meta();
@@ -309,13 +284,12 @@ impl Session {
     }
 
     async fn call_tool(&self, params: CallParams<'_>, meta: RequestMeta, era: Era, reply: Reply) {
-        let client = meta.client.as_ref().unwrap_or(&self.client);
         let invocation = Invocation {
             action: params.name,
             parameters_json: params
                 .arguments
                 .map_or_else(String::new, |json| json.get().to_owned()),
-            client: client_name(client),
+            client: meta.client.as_ref().unwrap_or(&self.client).to_string(),
         };
         let call = ToolCall {
             invocation,
@@ -324,58 +298,6 @@ impl Session {
         };
         self.calls.start(call, reply, &self.tasks).await;
     }
-}
-
-fn client_name(client: &ClientInfo) -> String {
-    let name = format!("{} {}", client.name, client.version);
-    escape::for_reader(name.trim())
-        .chars()
-        .take(MAX_CLIENT_CHARS)
-        .collect()
-}
-
-/// We send no log messages, so every level of MCP's is kept; clients set one unasked.
-fn check_level(params: Option<&RawValue>) -> Result<(), ErrorData> {
-    let LevelParams { level } = read(params)?;
-    if LEVELS.contains(&level.as_str()) {
-        return Ok(());
-    }
-    let text = format!("params.level must be one of {}.", LEVELS.join(", "));
-    Err(ErrorData::invalid_params(text, None))
-}
-
-/// Reads parameters; absent and null are an empty object.
-fn read<'a, T: Deserialize<'a>>(params: Option<&'a RawValue>) -> Result<T, ErrorData> {
-    serde_json::from_str(params.map_or("{}", RawValue::get))
-        .map_err(|error| ErrorData::invalid_params(format!("params: {error}"), None))
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase")]
-struct InitializeParams<'a> {
-    #[serde(borrow)]
-    protocol_version: Option<&'a RawValue>,
-    #[serde(borrow)]
-    client_info: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct CallParams<'a> {
-    name: String,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct LevelParams {
-    level: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct CancelParams<'a> {
-    #[serde(borrow)]
-    request_id: &'a RawValue,
 }
 
 /// A result that says nothing.

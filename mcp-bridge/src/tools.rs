@@ -147,7 +147,7 @@ mod tests {
             "a",
             r#"{"type":"object"}"#,
             r#"{"type":"object","additionalProperties":false,"required":["outcome","request_id","pods"],
-                "properties":{"outcome":{"type":"string","enum":["succeeded","running"]},
+                "properties":{"outcome":{"type":"string","enum":["finished","running"]},
                               "request_id":{"type":"string"},"pods":{"type":"array"},
                               "message":{"type":"string","description":"kept"}}}"#,
         )]);
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(
             properties["outcome"]["enum"],
             json!([
-                "succeeded",
+                "finished",
                 "running",
                 "refused",
                 "failed",

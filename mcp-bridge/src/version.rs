@@ -4,15 +4,21 @@
 //! request names its version and the client's capabilities in `_meta`. Both kinds are in use, and a
 //! request says by itself which one it is, so both are served side by side.
 
+use std::fmt::{self, Write as _};
+
 use rmcp::model::{ErrorData, MetaObject, ProtocolVersion, ResultType};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::escape;
 use crate::identity;
 use crate::message::is_string_or_number;
 
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+
+/// What the daemon is told of a client's name, at most.
+const MAX_CLIENT_CHARS: usize = 100;
 
 /// Which shape results have.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -69,6 +75,17 @@ pub(crate) struct ClientInfo {
     pub name: String,
     #[serde(default)]
     pub version: String,
+}
+
+impl fmt::Display for ClientInfo {
+    /// One line for people, escaped and cut.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = format!("{} {}", self.name, self.version);
+        let name = escape::for_reader(name.trim());
+        name.chars()
+            .take(MAX_CLIENT_CHARS)
+            .try_for_each(|c| f.write_char(c))
+    }
 }
 
 impl RequestMeta {

@@ -28,20 +28,9 @@ pub(super) struct Listeners {
     open: Vec<Subscription>,
 }
 
-/// What the client has been shown. Clones share it.
+/// The list the client was shown last. Clones share it.
 #[derive(Clone, Default)]
-struct Shown(Arc<Mutex<Lists>>);
-
-#[derive(Default)]
-struct Lists {
-    /// The list it was shown last.
-    last: Option<Arc<Vec<Tool>>>,
-    /// How many it is about to be shown.
-    due: usize,
-}
-
-/// A list the client is about to be shown.
-pub(super) struct Listing(Shown);
+pub(super) struct Shown(Arc<Mutex<Option<Arc<Vec<Tool>>>>>);
 
 struct Subscription {
     reply: Reply,
@@ -64,10 +53,9 @@ impl Listeners {
         self.initialized = true;
     }
 
-    /// The client has asked for the list.
-    pub(super) fn begin_listing(&self) -> Listing {
-        self.shown.lock().due += 1;
-        Listing(self.shown.clone())
+    /// Where to note what the client is shown.
+    pub(super) fn shown(&self) -> Shown {
+        self.shown.clone()
     }
 
     /// Opens a subscription; its request is answered when it ends.
@@ -105,13 +93,9 @@ impl Listeners {
 
     /// Tells whoever listens, if the list is another than the client was shown.
     pub(super) async fn tools_changed(&self) {
-        let (last, due) = {
-            let shown = self.shown.lock();
-            (shown.last.clone(), shown.due)
-        };
-        // An answer that is due will be the new list, and before the first one there is nothing to
-        // throw away.
-        if due > 0 || last.is_none_or(|last| last == self.catalog.last_known()) {
+        // Before it was shown a list there is nothing for it to throw away.
+        let shown = self.shown.get();
+        if shown.is_none_or(|shown| shown == self.catalog.last_known()) {
             return;
         }
         if self.initialized {
@@ -151,22 +135,18 @@ impl Listeners {
 }
 
 impl Shown {
-    fn lock(&self) -> MutexGuard<'_, Lists> {
+    /// Notes the list the client is about to be shown.
+    pub(super) fn set(&self, tools: &Arc<Vec<Tool>>) {
+        *self.lock() = Some(Arc::clone(tools));
+    }
+
+    fn get(&self) -> Option<Arc<Vec<Tool>>> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Vec<Tool>>>> {
         // Nothing that can panic happens under the lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Listing {
-    /// The list that answers.
-    pub(super) fn shows(self, tools: &Arc<Vec<Tool>>) {
-        self.0.lock().last = Some(Arc::clone(tools));
-    }
-}
-
-impl Drop for Listing {
-    fn drop(&mut self) {
-        self.0.lock().due -= 1;
     }
 }
 

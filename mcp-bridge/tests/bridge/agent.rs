@@ -71,7 +71,9 @@ impl Agent {
         let listener = runtime
             .block_on(async { UnixListener::bind(socket) })
             .unwrap();
-        let service = AgentServiceServer::new(script.clone()).max_encoding_message_size(64 << 20);
+        let service = AgentServiceServer::new(script.clone())
+            .max_decoding_message_size(64 << 10)
+            .max_encoding_message_size(64 << 20);
         runtime.spawn(
             tonic::transport::Server::builder()
                 .add_service(service)
@@ -212,7 +214,7 @@ impl Script {
     fn finish(&self, request: &InvokeRequest, request_id: &str) -> Finished {
         let parameters = Some(request.parameters_json.as_str()).filter(|json| !json.is_empty());
         let structured_json = format!(
-            r#"{{"outcome":"succeeded","request_id":"{request_id}","echo":{}}}"#,
+            r#"{{"outcome":"finished","request_id":"{request_id}","echo":{}}}"#,
             parameters.unwrap_or("{}")
         );
         let mut finished = Finished {
@@ -251,7 +253,7 @@ impl Script {
                 let text = "one\nline \u{2028} two \u{202e}evil\u{1b}[2J \u{85}\u{7f}\u{feff}";
                 finished.text = String::from(text);
                 finished.structured_json =
-                    serde_json::json!({"outcome": "succeeded", "echo": {"text": text}}).to_string();
+                    serde_json::json!({"outcome": "finished", "echo": {"text": text}}).to_string();
             }
             "large" => finished.text = "x".repeat(5 << 20),
             _ => {}
@@ -394,7 +396,7 @@ pub fn scripted_action(name: &str) -> Action {
         input_schema_json: r#"{"type":"object"}"#.to_owned(),
         output_schema_json: r#"{"type":"object","required":["outcome","request_id"],
             "additionalProperties":false,"properties":{
-            "outcome":{"type":"string","enum":["succeeded","running"]},
+            "outcome":{"type":"string","enum":["finished","running"]},
             "request_id":{"type":"string"},"echo":{"type":"object"}}}"#
             .to_owned(),
         tier: Tier::Low.into(),

@@ -148,14 +148,7 @@ fn every_outcome_fits_the_output_schema_the_client_was_shown() {
     assert_eq!(
         outcomes,
         [
-            "succeeded",
-            "failed",
-            "denied",
-            "refused",
-            "refused",
-            "unknown",
-            "unknown",
-            "running",
+            "finished", "failed", "denied", "refused", "refused", "unknown", "unknown", "running",
             "refused"
         ]
     );
@@ -288,7 +281,7 @@ fn a_stream_lost_after_the_request_was_taken_names_the_request() {
     let _agent = Agent::start_with(&setting.socket(), script);
     assert_eq!(
         bridge.call("echo", &json!({}))["structuredContent"]["outcome"],
-        "succeeded"
+        "finished"
     );
 }
 
@@ -324,11 +317,11 @@ fn calls_beyond_the_limit_are_refused_and_there_is_room_again_afterwards() {
     for id in ids {
         assert_eq!(
             bridge.answer(&id)["result"]["structuredContent"]["outcome"],
-            "succeeded"
+            "finished"
         );
     }
     wait_until("room", || {
-        (bridge.call("echo", &json!({}))["structuredContent"]["outcome"] == "succeeded")
+        (bridge.call("echo", &json!({}))["structuredContent"]["outcome"] == "finished")
             .then_some(())
     });
 }
@@ -343,6 +336,16 @@ fn a_result_that_is_too_long_is_said_to_be() {
     assert!(result["structuredContent"]["request_id"].is_string());
     assert_eq!(
         bridge.call("echo", &json!({}))["structuredContent"]["outcome"],
-        "succeeded"
+        "finished"
     );
+}
+
+#[test]
+fn arguments_that_are_too_long_for_the_daemon_are_said_to_be() {
+    let setting = Setting::new();
+    let agent = Agent::start(&setting.socket());
+    let mut bridge = setting.bridge();
+    let result = bridge.call("echo", &json!({"x": "x".repeat(100_000)}));
+    assert_eq!(result["structuredContent"]["code"], "ARGUMENTS_TOO_LARGE");
+    assert!(agent.script.invocations().is_empty());
 }

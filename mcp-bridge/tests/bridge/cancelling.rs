@@ -80,7 +80,7 @@ fn a_cancellation_after_the_answer_or_of_nothing_changes_nothing() {
     assert!(agent.script.cancellations().is_empty());
     assert_eq!(
         bridge.call("echo", &json!({}))["structuredContent"]["outcome"],
-        "succeeded"
+        "finished"
     );
 }
 
@@ -121,4 +121,32 @@ fn a_call_answered_with_running_cannot_be_cancelled_by_the_client_any_more() {
     cancel(&mut bridge, &id);
     bridge.assert_silent();
     assert!(agent.script.cancellations().is_empty());
+}
+
+#[test]
+fn nothing_is_said_of_a_cancelled_call_not_even_its_progress() {
+    let setting = Setting::new();
+    let _agent = Agent::start(&setting.socket());
+    let mut bridge = setting.bridge();
+    for id in 0..50 {
+        bridge.send(&format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{{\"name\":\"echo\",\
+             \"_meta\":{{\"progressToken\":{id}}}}}}}\n\
+             {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{{\"requestId\":{id}}}}}"
+        ));
+    }
+    // A call may have ended before it was cancelled; then it has its answer as well.
+    assert!(bridge.call("echo", &json!({})).is_object());
+    let answers: Vec<_> = bridge
+        .read_so_far()
+        .iter()
+        .filter_map(|m| m.get("id").cloned())
+        .collect();
+    for message in bridge.read_so_far() {
+        let token = &message["params"]["progressToken"];
+        assert!(
+            token.is_null() || answers.contains(token),
+            "progress without an answer: {message}"
+        );
+    }
 }

@@ -177,6 +177,11 @@ impl Bridge {
         }
     }
 
+    /// The messages passed over so far.
+    pub fn read_so_far(&self) -> &[Value] {
+        &self.read
+    }
+
     /// The answer to request `id`.
     pub fn answer(&mut self, id: &Value) -> Value {
         self.next_where(|message| message.get("id") == Some(id) && message.get("method").is_none())

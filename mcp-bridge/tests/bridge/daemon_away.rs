@@ -68,7 +68,7 @@ fn a_daemon_that_comes_is_found_by_itself_and_its_tools_are_announced() {
     for _ in 0..3 {
         assert_eq!(
             bridge.call("echo", &json!({}))["structuredContent"]["outcome"],
-            "succeeded"
+            "finished"
         );
     }
     drop(agent);
@@ -83,7 +83,7 @@ fn a_daemon_that_comes_is_found_by_itself_and_its_tools_are_announced() {
     let _agent = Agent::start(&setting.socket());
     assert_eq!(
         bridge.call("echo", &json!({}))["structuredContent"]["outcome"],
-        "succeeded"
+        "finished"
     );
     let stderr = bridge.end_and_read_stderr();
     assert!(stderr.contains("connected to sandboxd 9.9.9"), "{stderr}");
@@ -180,13 +180,13 @@ fn two_bridges_at_once_share_nothing_but_the_daemon() {
     two.notify("notifications/cancelled", &json!({"requestId": held}));
     assert_eq!(
         two.call("echo", &json!({}))["structuredContent"]["outcome"],
-        "succeeded"
+        "finished"
     );
     assert!(two.end().success());
     agent.script.release();
     assert_eq!(
         one.answer(&held)["result"]["structuredContent"]["outcome"],
-        "succeeded"
+        "finished"
     );
     assert!(agent.script.cancellations().is_empty());
     wait_until("both lists stored in one file", || {

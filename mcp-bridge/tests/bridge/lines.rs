@@ -1,7 +1,5 @@
 //! What arrives on standard input that is no message.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::client::{Bridge, Setting, resident_kib};
@@ -97,7 +95,6 @@ fn a_line_in_pieces_is_one_message() {
     let mut bridge = setting.bridge();
     for byte in PING.as_bytes() {
         bridge.send_bytes(&[*byte]);
-        std::thread::sleep(Duration::from_micros(200));
     }
     bridge.send("");
     assert_pong(&mut bridge);

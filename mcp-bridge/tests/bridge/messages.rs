@@ -162,7 +162,7 @@ fn a_batch_is_answered_as_one_array() {
     assert_eq!(find(json!(1))["result"], json!({}));
     assert_eq!(
         find(json!("c"))["result"]["structuredContent"]["outcome"],
-        "succeeded"
+        "finished"
     );
     assert_eq!(find(json!(3))["error"]["code"], -32600);
     assert_eq!(find(Value::Null)["error"]["code"], -32600);
@@ -182,4 +182,36 @@ fn an_empty_batch_is_refused_and_one_of_notifications_gets_nothing() {
     assert_eq!(bridge.next()["error"]["code"], -32600);
     bridge.send(r#"[{"jsonrpc":"2.0","method":"notifications/initialized"}]"#);
     bridge.assert_silent();
+}
+
+#[test]
+fn batches_beyond_the_limit_are_refused_until_one_is_answered() {
+    let setting = Setting::new();
+    let agent = Agent::start(&setting.socket());
+    let mut bridge = setting.bridge();
+    for id in 0..8 {
+        let call =
+            json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "hold"}});
+        bridge.send(&json!([call]).to_string());
+    }
+    agent.script.wait_for_held(8);
+    let ping = r#"[{"jsonrpc":"2.0","id":"p","method":"ping"}]"#;
+    bridge.send(ping);
+    let refused = bridge.next();
+    assert!(
+        refused["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("8 batches"),
+        "{refused}"
+    );
+    agent.script.release();
+    for _ in 0..8 {
+        assert_eq!(
+            bridge.next()[0]["result"]["structuredContent"]["outcome"],
+            "finished"
+        );
+    }
+    bridge.send(ping);
+    assert_eq!(bridge.next()[0]["id"], "p");
 }

@@ -112,7 +112,7 @@ fn a_client_that_never_initializes_can_list_and_call() {
     assert!(!bridge.tool_names().is_empty());
     assert_eq!(
         bridge.call("echo", &json!({}))["structuredContent"]["outcome"],
-        "succeeded"
+        "finished"
     );
 }
 

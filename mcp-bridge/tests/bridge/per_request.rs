@@ -110,7 +110,7 @@ fn results_have_the_shape_of_the_version_the_request_names() {
         &modern(json!({"name": "echo", "arguments": {}})),
     );
     assert_eq!(call["result"]["resultType"], "complete");
-    assert_eq!(call["result"]["structuredContent"]["outcome"], "succeeded");
+    assert_eq!(call["result"]["structuredContent"]["outcome"], "finished");
     assert_eq!(agent.script.invocations()[0].client, "modern 3");
 
     let plain = &bridge.request("tools/list", &json!({}))["result"];

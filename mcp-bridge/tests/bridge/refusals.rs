@@ -149,7 +149,7 @@ fn a_daemon_of_another_version_is_named_and_not_called() {
     drop(agent);
     let _agent = Agent::start(&setting.socket());
     crate::wait::wait_until("the new daemon", || {
-        (bridge.call("echo", &json!({}))["structuredContent"]["outcome"] == "succeeded")
+        (bridge.call("echo", &json!({}))["structuredContent"]["outcome"] == "finished")
             .then_some(())
     });
 }

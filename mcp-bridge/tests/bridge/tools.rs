@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::agent::{Agent, realistic_actions, scripted_action};
 use crate::client::{Bridge, Setting};
+use crate::wait::wait_until;
 
 const LIST_CHANGED: &str = "notifications/tools/list_changed";
 
@@ -56,7 +57,7 @@ fn a_change_is_told_once_and_only_if_it_is_one() {
     let agent = Agent::start_with(&setting.socket(), script.clone());
     assert_eq!(
         bridge.call("echo", &json!({}))["structuredContent"]["outcome"],
-        "succeeded"
+        "finished"
     );
     bridge.assert_silent();
 
@@ -107,7 +108,7 @@ fn the_last_known_list_is_shown_by_a_bridge_that_starts_before_the_daemon() {
     );
     assert_eq!(
         second.call("echo", &json!({}))["structuredContent"]["outcome"],
-        "succeeded"
+        "finished"
     );
 }
 
@@ -132,9 +133,24 @@ fn a_bad_action_is_left_out_and_said_on_standard_error() {
     agent.script.offer(vec![bad, scripted_action("echo")]);
     let mut bridge = setting.bridge();
     assert_eq!(bridge.tool_names(), ["echo"]);
-    assert!(
-        bridge
-            .end_and_read_stderr()
-            .contains("tool \"bad\" is left out")
+    assert_eq!(bridge.tool_names(), ["echo"]);
+    let stderr = bridge.end_and_read_stderr();
+    assert_eq!(
+        stderr.matches("tool \"bad\" is left out").count(),
+        1,
+        "{stderr}"
     );
+}
+
+#[test]
+fn a_client_that_was_shown_no_list_is_not_told_of_a_change() {
+    let setting = Setting::new();
+    let mut bridge = setting.bridge();
+    bridge.initialize();
+    let _agent = Agent::start(&setting.socket());
+    let cache = setting.folder.path().join("cache/agent-sandbox");
+    wait_until("the list to be learnt and kept", || {
+        cache.exists().then_some(())
+    });
+    bridge.assert_silent();
 }

@@ -17,7 +17,7 @@ export async function listAndCall(client) {
   const good = await client.callTool({ name: tool, arguments: JSON.parse(process.env.BRIDGE_ARGUMENTS) });
   const took = Math.round(performance.now() - begin);
   assert(!good.isError, `the call failed: ${good.content[0]?.text}`);
-  assert.equal(good.structuredContent.outcome, "succeeded");
+  assert.equal(good.structuredContent.outcome, "finished");
   assert(good.content[0].text.length > 0);
 
   const bad = await client.callTool({ name: tool, arguments: JSON.parse(process.env.BRIDGE_BAD_ARGUMENTS) });

@@ -39,7 +39,7 @@ const call = ["--method", "tools/call", "--tool-name", BRIDGE_TOOL];
 const begin = performance.now();
 const good = inspect(...call, ...asFlags(BRIDGE_ARGUMENTS));
 const took = Math.round(performance.now() - begin);
-assert.equal(good.structuredContent?.outcome, "succeeded", JSON.stringify(good));
+assert.equal(good.structuredContent?.outcome, "finished", JSON.stringify(good));
 const bad = inspect(...call, ...asFlags(BRIDGE_BAD_ARGUMENTS));
 assert.equal(bad.isError, true, JSON.stringify(bad));
 console.log(`${tools.length} tools, run ${took} ms, bad arguments ${bad.structuredContent.code}`);

@@ -24,7 +24,7 @@ async def main(mode: str, version: str) -> None:
         good = await client.call_tool(tool, json.loads(os.environ["BRIDGE_ARGUMENTS"]))
         took = round((time.monotonic() - begin) * 1000)
         assert not good.is_error, good.content[0].text
-        assert good.structured_content["outcome"] == "succeeded"
+        assert good.structured_content["outcome"] == "finished"
         assert good.content[0].text
 
         bad = await client.call_tool(tool, json.loads(os.environ["BRIDGE_BAD_ARGUMENTS"]))
