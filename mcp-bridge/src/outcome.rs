@@ -219,6 +219,17 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_names_a_request_only_if_there_is_one() {
+        let mut refusal = Refusal::new("POLICY_DENIED", "No.", "Ask.");
+        let result = json(&ToolResult::refused(&refusal));
+        assert_eq!(result["structuredContent"].get("request_id"), None);
+        refusal.request_id = Some("r-2".to_owned());
+        let result = json(&ToolResult::refused(&refusal));
+        assert_eq!(result["structuredContent"]["request_id"], "r-2");
+        assert_eq!(result["structuredContent"]["outcome"], "refused");
+    }
+
+    #[test]
     fn a_success_without_an_object_is_the_daemons_fault_and_not_a_success() {
         for structured_json in ["", "[1]", "{", "null"] {
             let result = json(&ToolResult::finished(Finished {

@@ -105,7 +105,7 @@ impl Script {
         self.heard.lock().unwrap().cancellations.clone()
     }
 
-    /// Waits until so many requests of action `hold` are under way.
+    /// Waits until so many requests of actions `hold` and `late` are under way.
     pub fn wait_for_held(&self, number: usize) {
         wait_until("held requests", || {
             let held = self
@@ -118,7 +118,7 @@ impl Script {
         });
     }
 
-    /// Lets every request of action `hold` finish.
+    /// Lets every request of action `hold` finish, and every one of `late` begin.
     pub fn release(&self) {
         self.held
             .send_modify(|held| held.values_mut().for_each(|state| *state = "released"));
@@ -162,6 +162,9 @@ impl Script {
         let send = async |event: Event| events.send(Ok(InvokeEvent { event: Some(event) })).await;
         if request.action == "never" {
             return events.closed().await;
+        }
+        if request.action == "late" {
+            self.hold(&request_id).await;
         }
         if send(Event::Accepted(Accepted {
             request_id: request_id.clone(),
@@ -372,6 +375,7 @@ pub fn all_actions() -> Vec<Action> {
     let scripted = [
         "echo",
         "hold",
+        "late",
         "fail",
         "deny",
         "refuse",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -177,11 +177,6 @@ impl Bridge {
         }
     }
 
-    /// The messages passed over so far.
-    pub fn read_so_far(&self) -> &[Value] {
-        &self.read
-    }
-
     /// The answer to request `id`.
     pub fn answer(&mut self, id: &Value) -> Value {
         self.next_where(|message| message.get("id") == Some(id) && message.get("method").is_none())
@@ -191,6 +186,16 @@ impl Bridge {
     pub fn request(&mut self, method: &str, params: &Value) -> Value {
         let id = self.begin(method, params);
         self.answer(&id)
+    }
+
+    /// How soon a ping is answered: the best of five, since the machine has other work, too.
+    pub fn ping_time(&mut self) -> Duration {
+        let ping = |bridge: &mut Self| {
+            let start = Instant::now();
+            bridge.request("ping", &json!({}));
+            start.elapsed()
+        };
+        (0..5).map(|_| ping(self)).min().unwrap()
     }
 
     /// Sends a request; its id.
