@@ -2,7 +2,7 @@
 //! daemon. Dry runs, which pass every gate; the first of each pair shows that the rest of the pod is good.
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodSpec};
 use kube::Api;
 use kube::api::PostParams;
 
@@ -12,13 +12,20 @@ use super::report::Tries;
 use crate::sandbox::trial;
 
 const NO_RUNC: &[&str] = &["runtimeClassName must be gvisor"];
+const NOT_LISTED: &str = "is not one of those in the ConfigMap";
 const NO_BREACH: &[&str] = &["violates PodSecurity \"restricted:"];
 
 /// A pod or Job under another runtime than gVisor.
 pub(super) async fn runc_pod(ground: &Ground, tries: &mut Tries) -> anyhow::Result<()> {
+    let good = make_pod(ground, |_| {}).await?.must_be_let_through();
     tries.record(
         "as an administrator, make a pod as the daemon's Jobs do (dry run)",
-        make_pod(ground, |_| {}).await?.must_be_let_through(),
+        match good {
+            Err(e) if e.contains(NOT_LISTED) => {
+                Err(format!("{e} {}", why_not_listed(ground).await?))
+            }
+            other => other,
+        },
     );
     tries.record(
         "as an administrator, make the same pod under runc (dry run)",
@@ -38,6 +45,23 @@ pub(super) async fn runc_pod(ground: &Ground, tries: &mut Tries) -> anyhow::Resu
         answer.must_be_refused(NO_RUNC),
     );
     Ok(())
+}
+
+/// An API server that once saw no binding to a `ConfigMap` reads none again until it restarts.
+async fn why_not_listed(ground: &Ground) -> anyhow::Result<&'static str> {
+    let namespace = ground.config.kubernetes.sandbox_namespace.as_str();
+    let maps: Api<ConfigMap> = Api::namespaced(ground.admin()?.client().clone(), namespace);
+    let listed = maps
+        .get_opt("sandbox-images")
+        .await?
+        .and_then(|map| map.data);
+    let listed =
+        listed.is_some_and(|data| data.values().any(|i| *i == ground.config.sandbox.image));
+    Ok(if listed {
+        "But it is: the API server goes by an older list. Restart it (kubernetes/kubernetes#130887)."
+    } else {
+        "It is not: sandboxd is configured for another image than the cluster admits. Run scripts/up."
+    })
 }
 
 /// A pod that Pod Security `restricted` does not allow.
