@@ -9,31 +9,64 @@ use std::process::Command;
 
 /// Talks to Vault or Kubernetes, keeps the journal, or is the daemon itself.
 const PRIVILEGED: &[&str] = &[
-    "kube", "kube-client", "kube-core", "kube-runtime", "k8s-openapi", "vaultrs", "rustify", "reqwest",
-    "rusqlite", "sandboxd",
+    "kube",
+    "kube-client",
+    "kube-core",
+    "kube-runtime",
+    "k8s-openapi",
+    "vaultrs",
+    "rustify",
+    "reqwest",
+    "rusqlite",
+    "sandboxd",
 ];
 
 fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
 }
 
 /// Every crate that `of` links, itself left out.
 fn tree(of: &str) -> BTreeSet<String> {
     let out = Command::new(env!("CARGO"))
-        .args(["tree", "--package", of, "--edges", "normal", "--prefix", "none", "--locked"])
+        .args([
+            "tree",
+            "--package",
+            of,
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+            "--locked",
+        ])
         .current_dir(workspace())
         .output()
         .unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
     let text = String::from_utf8(out.stdout).unwrap();
-    let names = text.lines().filter_map(|l| l.split(' ').next()).map(str::to_owned);
+    let names = text
+        .lines()
+        .filter_map(|l| l.split(' ').next())
+        .map(str::to_owned);
     names.filter(|name| name != of).collect()
 }
 
 fn assert_reaches_none(of: &str, forbidden: &[&str]) {
     let tree = tree(of);
-    assert!(tree.len() > 3, "{of}: cargo tree gave too little to judge by: {tree:?}");
-    let found: Vec<_> = forbidden.iter().filter(|name| tree.contains(**name)).collect();
+    assert!(
+        tree.len() > 3,
+        "{of}: cargo tree gave too little to judge by: {tree:?}"
+    );
+    let found: Vec<_> = forbidden
+        .iter()
+        .filter(|name| tree.contains(**name))
+        .collect();
     assert!(found.is_empty(), "{of} reaches {found:?}");
 }
 
@@ -47,7 +80,10 @@ fn bridge_and_approver_reach_no_vault_or_kubernetes_client() {
 fn the_check_finds_the_clients_where_they_are() {
     let tree = tree("sandboxd");
     for name in ["kube", "k8s-openapi", "vaultrs", "rusqlite", "reqwest"] {
-        assert!(tree.contains(name), "{name} is not found in sandboxd, so its absence means nothing");
+        assert!(
+            tree.contains(name),
+            "{name} is not found in sandboxd, so its absence means nothing"
+        );
     }
 }
 
@@ -56,13 +92,26 @@ fn the_rules_have_no_io_clock_or_randomness() {
     assert_reaches_none("sandbox-core", PRIVILEGED);
     assert_reaches_none(
         "sandbox-core",
-        &["tokio", "tonic", "hyper", "rustls", "rand", "getrandom", "rustix", "nix", "mio"],
+        &[
+            "tokio",
+            "tonic",
+            "hyper",
+            "rustls",
+            "rand",
+            "getrandom",
+            "rustix",
+            "nix",
+            "mio",
+        ],
     );
 }
 
 #[test]
 fn the_runner_has_no_server_and_no_journal() {
-    assert_reaches_none("sandbox-runner", &["tonic", "kube", "vaultrs", "rusqlite", "sandboxd"]);
+    assert_reaches_none(
+        "sandbox-runner",
+        &["tonic", "kube", "vaultrs", "rusqlite", "sandboxd"],
+    );
 }
 
 #[test]
@@ -82,7 +131,10 @@ fn each_client_is_named_in_its_own_module_alone() {
         (&["vaultrs", "rustify"], &["broker"]),
         (&["rusqlite"], &["store"]),
         (&["kube::", "k8s_openapi"], &["sandbox", "verify"]),
-        (&["sandbox_proto::agent", "sandbox_proto::approver"], &["grpc", "verify"]),
+        (
+            &["sandbox_proto::agent", "sandbox_proto::approver"],
+            &["grpc", "verify"],
+        ),
     ];
     let src = workspace().join("daemon/src");
     let mut read = 0;
@@ -94,9 +146,14 @@ fn each_client_is_named_in_its_own_module_alone() {
         for (words, modules) in rules {
             for line in text.lines().filter(|l| !l.trim_start().starts_with("//")) {
                 for word in *words {
-                    let named = line.contains(&format!("use {word}")) || line.contains(&format!(" {word}"));
+                    let named =
+                        line.contains(&format!("use {word}")) || line.contains(&format!(" {word}"));
                     let allowed = modules.contains(&module.as_str());
-                    assert!(!named || allowed || line.contains('"'), "{}: {line}", file.display());
+                    assert!(
+                        !named || allowed || line.contains('"'),
+                        "{}: {line}",
+                        file.display()
+                    );
                 }
             }
         }

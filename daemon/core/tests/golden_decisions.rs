@@ -40,15 +40,27 @@ fn table() -> String {
         write!(table, "{principal:<34}").unwrap();
     }
     for action in ActionName::ALL {
-        for namespace in ["demo-app", "staging", "legacy", "kube-system", "sandbox-jobs"] {
+        for namespace in [
+            "demo-app",
+            "staging",
+            "legacy",
+            "kube-system",
+            "sandbox-jobs",
+        ] {
             write!(table, "\n{:<42}", format!("{action} {namespace}")).unwrap();
             for principal in principals {
                 let principal: PrincipalName = principal.parse().unwrap();
                 let namespace: NamespaceName = namespace.parse().unwrap();
-                let question = Question { principal: &principal, action, namespace: Some(&namespace) };
+                let question = Question {
+                    principal: &principal,
+                    action,
+                    namespace: Some(&namespace),
+                };
                 let cell = match policy.decide(&question) {
                     Decision::Allow { rule } => format!("allow ({rule})"),
-                    Decision::Deny { rule: Some(rule), .. } => format!("deny ({rule})"),
+                    Decision::Deny {
+                        rule: Some(rule), ..
+                    } => format!("deny ({rule})"),
                     Decision::Deny { rule: None, .. } => "deny".to_owned(),
                 };
                 write!(table, "{cell:<34}").unwrap();
