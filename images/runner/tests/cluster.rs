@@ -20,10 +20,12 @@ use proptest::test_runner::TestRunner;
 use prost::Message as _;
 use sandbox_proto::runner::v1::failure::Kind;
 use sandbox_proto::runner::v1::{self as proto, ApiServer, PodStatus};
+use sandbox_runner::ending::Ending;
 use sandbox_runner::pods::summarise;
 use serde_json::{Value, json};
-use sides::daemon::{Run, prove, start, with_session};
-use sides::nobody;
+use sides::daemon::{Run, prove, start, with_process, with_session};
+use sides::{PATIENCE, nobody};
+use tokio::time::timeout;
 
 /// A namespace on the cluster that `scripts/up` brought up, and a token that reads its pods.
 struct Namespace {
@@ -504,4 +506,134 @@ async fn any_status_the_api_takes_has_the_columns_of_its_printer() {
         *seen.entry(pod.status.clone()).or_default() += 1;
     }
     assert!(seen.len() > 15, "too few different ones: {seen:?}");
+}
+
+/// A runner's pod as a Job has it: gVisor, nothing granted, nothing reachable but the API server.
+fn sandbox(namespace: &Namespace, image: &str) -> Value {
+    let (address, port) = namespace.api_server.endpoints[0].rsplit_once(':').unwrap();
+    let to = json!([{ "ipBlock": { "cidr": format!("{address}/32") } }]);
+    let ports = json!([{ "protocol": "TCP", "port": port.parse::<u16>().unwrap() }]);
+    json!([
+        {
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+            "metadata": { "name": "api-server-alone", "namespace": namespace.name },
+            "spec": {
+                "podSelector": {}, "policyTypes": ["Ingress", "Egress"],
+                "egress": [{ "to": to, "ports": ports }],
+            },
+        },
+        {
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": "sandbox", "namespace": namespace.name },
+            "spec": {
+                "runtimeClassName": "gvisor", "restartPolicy": "Never", "dnsPolicy": "Default",
+                "automountServiceAccountToken": false, "terminationGracePeriodSeconds": 0,
+                "securityContext": {
+                    "runAsUser": 65532, "runAsGroup": 65532, "runAsNonRoot": true,
+                    "seccompProfile": { "type": "RuntimeDefault" },
+                },
+                "containers": [{
+                    "name": "runner", "image": image, "imagePullPolicy": "IfNotPresent",
+                    "args": ["hold", "--idle-seconds", "60"],
+                    "resources": { "limits": { "cpu": "1", "memory": "128Mi" } },
+                    "securityContext": {
+                        "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+                        "capabilities": { "drop": ["ALL"] },
+                    },
+                }],
+            },
+        },
+    ])
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: scripts/up"]
+async fn a_request_is_served_once_in_a_gvisor_pod_and_leaves_no_trace_in_its_log() {
+    let namespace = Namespace::create("sandbox");
+    let of_all = "jsonpath={.data.*}";
+    let image = namespace.run(&[
+        "-n",
+        "sandbox-jobs",
+        "get",
+        "configmap",
+        "sandbox-images",
+        "-o",
+        of_all,
+    ]);
+    let image = image
+        .split_whitespace()
+        .next()
+        .expect("an image that scripts/up has built");
+    let of_first = "jsonpath={.items[0].status.podIP}";
+    let probe = namespace.run(&["-n", "sandbox-probe", "get", "pods", "-o", of_first]);
+    namespace.apply(&sandbox(&namespace, image));
+    namespace.run(&[
+        "wait",
+        "pod/sandbox",
+        "--for=condition=Ready",
+        "--timeout=60s",
+    ]);
+
+    let exec = || {
+        let mut kubectl = tokio::process::Command::new("kubectl");
+        kubectl.arg("--kubeconfig").arg(&namespace.kubeconfig);
+        kubectl.args([
+            "-n",
+            &namespace.name,
+            "exec",
+            "-i",
+            "sandbox",
+            "--",
+            "/runner",
+            "attach",
+        ]);
+        kubectl
+    };
+    let (first, mut daemon) = with_process(&mut exec());
+    let forbidden = format!("{probe}:7777").parse().unwrap();
+    let hello = daemon
+        .prove(prove(namespace.api_server.clone(), forbidden))
+        .await;
+    println!("{hello:#?}");
+    let egress = hello.egress.unwrap();
+    assert!(egress.closed, "{egress:?}");
+    assert!(hello.kernel.contains("gvisor"), "{}", hello.kernel);
+    assert_eq!((hello.uid, hello.gid), (65_532, 65_532));
+
+    let (second, _) = with_process(&mut exec());
+    let refused = timeout(PATIENCE, second.wait_with_output())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(Ending::Refused.code().into()));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("has been attached to before"), "{said}");
+
+    let mut start = start(namespace.api_server.clone(), namespace.all_pods());
+    start.credential = namespace.token.clone().into();
+    let run = daemon.run(start).await;
+    println!("{run:#?}");
+    let pods = run.pods().pods;
+    assert_eq!(
+        (pods[0].name.as_str(), pods[0].status.as_str()),
+        ("sandbox", "Running")
+    );
+    daemon.close().await;
+    let attached = timeout(PATIENCE, first.wait_with_output())
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(attached.status.success(), "{attached:?}");
+
+    namespace.run(&[
+        "wait",
+        "pod/sandbox",
+        "--for=jsonpath={.status.phase}=Succeeded",
+        "--timeout=60s",
+    ]);
+    let log = namespace.run(&["logs", "sandbox"]);
+    assert_eq!(
+        log,
+        "runner: waiting for one attach\nrunner: ended with code 0\n"
+    );
 }
