@@ -55,7 +55,14 @@ fn parrot(request: &Request, manner: usize) -> Answer {
         ),
         6 => Answer::pods(&[json!({ "status": { "phase": [token] } })], "", None),
         7 => Answer::Raw(format!("HTTP/1.1 200 {token}\r\n{token}").into_bytes()),
-        8 => Answer::Http(
+        8 => {
+            // Escaped, it is not in the body but in what is read from it.
+            let escaped = token.replacen('e', "\\u0065", 1);
+            let body = format!(r#"{{"kind":"Status","message":"token {escaped} may not"}}"#);
+            assert_eq!(find(body.as_bytes(), token.as_bytes()), None);
+            Answer::Http(403, Vec::new(), body.into_bytes())
+        }
+        9 => Answer::Http(
             401,
             vec![("WWW-Authenticate", token.to_owned())],
             Vec::new(),
