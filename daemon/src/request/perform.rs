@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sandbox_core::audit::EventName;
+use sandbox_core::audit::{Event, EventName};
 use tokio::sync::watch;
 
 use super::live::{Ended, Phase, Registry, Report, State};
@@ -136,21 +136,37 @@ async fn prepare(parts: &Parts, request: &Request, held: &mut Held) -> Result<()
     };
     // Both run to their end: a lease whose sibling failed must be seen, told and revoked.
     let (issued, claimed) = tokio::join!(issue, claim);
+    let told = tokio::join!(
+        biased;
+        async {
+            match lease {
+                Some(lease) => parts.audit.record(issued_event(request, lease)).await.map(drop),
+                None => Ok(()),
+            }
+        },
+        async {
+            match sandbox {
+                Some(sandbox) => parts.audit.record(started_event(request, sandbox)).await.map(drop),
+                None => Ok(()),
+            }
+        },
+    );
     issued.and(claimed)?;
-    let (Some(lease), Some(sandbox)) = (lease, sandbox) else {
-        return Err(Failure::new(
-            Code::Internal,
-            "Neither lease nor sandbox is there.",
-        ));
-    };
-    let issued = request
+    told.0.and(told.1).map_err(|e| lost_trail(&e))
+}
+
+fn issued_event(request: &Request, lease: &Lease) -> Event {
+    request
         .event(EventName::CredentialIssued)
         .with("lease_id", lease.id())
         .with("scope", lease.scope())
         .with("service_account", lease.service_account())
-        .with("ttl_seconds", i64::from(lease.ttl_seconds()));
+        .with("ttl_seconds", i64::from(lease.ttl_seconds()))
+}
+
+fn started_event(request: &Request, sandbox: &Claimed) -> Event {
     let proof = sandbox.proof();
-    let started = request
+    request
         .event(EventName::SandboxStarted)
         .with("job", sandbox.job())
         .with("pod", sandbox.pod())
@@ -160,10 +176,7 @@ async fn prepare(parts: &Parts, request: &Request, held: &mut Held) -> Result<()
         .with("image", sandbox.image())
         .with("kernel_reported", proof.kernel.as_str())
         .with("egress", proof.egress.as_str())
-        .with("pooled", sandbox.was_pooled());
-    let (first, second) =
-        tokio::join!(biased; parts.audit.record(issued), parts.audit.record(started));
-    first.and(second).map(drop).map_err(|e| lost_trail(&e))
+        .with("pooled", sandbox.was_pooled())
 }
 
 async fn tell(parts: &Parts, request: &Request, seen: Seen) -> Result<(), Failure> {

@@ -22,6 +22,8 @@ use crate::report::chain;
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// From attached to proven closed: a policy takes 0.6 to 1.3 s to bite.
 const PROOF_LIMIT: Duration = Duration::from_secs(15);
+/// Tries to create a Job whose quota others write at the same time: 2.5 s in all.
+const CREATE_TRIES: u32 = 7;
 /// How long a pod may take to be gone after it was deleted.
 const DELETE_LIMIT: Duration = Duration::from_mins(1);
 
@@ -80,9 +82,7 @@ impl Inner {
         let network = self.network.ready().await.map_err(SandboxError::Start)?;
         let jobs: Api<Job> = self.api();
         let wanted = job(name, &self.config, self.read_seconds);
-        jobs.create(&PostParams::default(), &wanted)
-            .await
-            .map_err(|e| refused("create a Job", &e))?;
+        create(&jobs, &wanted).await?;
         self.wait_until_running(name).await?;
         let facts = self.check_pod(name, None).await?;
         let mut stream = attach(&self.api(), &facts.pod).await?;
@@ -233,7 +233,15 @@ pub(super) async fn why_no_pod(events: &Api<Event>, name: &JobName) -> Option<St
         "involvedObject.kind=Job,involvedObject.name={name},reason=FailedCreate"
     ));
     let list = events.list(&of_job).await.ok()?;
-    let message = list.items.into_iter().next_back()?.message?;
+    let messages = list
+        .items
+        .into_iter()
+        .rev()
+        .filter_map(|event| event.message);
+    // After a conflict over the quota the Job's controller tries again by itself.
+    let message = messages
+        .into_iter()
+        .find(|message| !is_quota_conflict(message))?;
     Some(message.chars().take(500).collect())
 }
 
@@ -350,6 +358,35 @@ impl Probe<'_> {
                 ))
             })
     }
+}
+
+/// Creates a Job. Callers that come together write one quota, and the API server turns all but one of
+/// them away with a conflict that is no answer to the Job itself.
+async fn create(jobs: &Api<Job>, wanted: &Job) -> Result<(), SandboxError> {
+    let mut pause = Duration::from_millis(20);
+    for _ in 0..CREATE_TRIES {
+        match jobs.create(&PostParams::default(), wanted).await {
+            Ok(_) => return Ok(()),
+            Err(kube::Error::Api(status)) if is_quota_conflict(&status.message) => {
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+            Err(kube::Error::Api(status)) => {
+                // The cluster answered, and said no: admission, quota, rights.
+                let why: String = status.message.chars().take(500).collect();
+                return Err(SandboxError::Start(format!(
+                    "the cluster refused the Job: {why}"
+                )));
+            }
+            Err(e) => return Err(refused("create a Job", &e)),
+        }
+    }
+    let why = format!("the quota was busy {CREATE_TRIES} times in a row");
+    Err(SandboxError::Start(why))
+}
+
+fn is_quota_conflict(message: &str) -> bool {
+    message.contains("resourcequotas") && message.contains("the object has been modified")
 }
 
 /// How far a pod has come.
