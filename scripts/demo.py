@@ -74,7 +74,7 @@ def main():
 def show(events):
     """One line for each step, in words."""
     asked, decision = events["tool.request"], events["guardrail.decision"]
-    told("request", f"{asked['action']} {asked['parameters']}, from uid {asked['uid']}, client \"{asked['client_unverified']}\" (unverified)")
+    told("request", f"{asked['action']} {json.dumps(asked['parameters'])}, from uid {asked['uid']}, client \"{asked['client_unverified']}\" (unverified)")
     told("decision", f"{decision['decision']}, by the rule {decision['rule']}")
     issued = events["credential.issued"]
     told("credential", f"scope {issued['scope']}, {issued['ttl_seconds']} s")

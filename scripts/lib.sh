@@ -22,6 +22,8 @@
 #   process_alive PIDFILE            true while that very process runs; a recycled pid is not it
 #   process_pid PIDFILE              prints its pid
 #   stop_process PIDFILE [SECONDS]   TERM, then KILL after SECONDS (10), then removes PIDFILE
+#   stop_strays PIDFILE COMMAND      ends what runs with exactly this command line and is not PIDFILE's: a process whose
+#                                    record was lost
 #   wait_for SECONDS WHAT CMD...     polls CMD until it succeeds, or dies saying that WHAT did not happen
 #   write_file MODE FILE             stdin to FILE, with MODE from its first byte on, in one rename
 #   sha256_of FILE...                the hash alone, a line each
@@ -258,6 +260,19 @@ stop_process() {
     done
   fi
   rm -f "$pidfile"
+}
+
+stop_strays() {
+  local pid stray
+  _have pgrep || return 0
+  for pid in $(pgrep -f -x -- "$2" || true); do
+    if process_alive "$1" && [ "$pid" = "$(process_pid "$1")" ]; then continue; fi
+    warn "pid $pid runs as '$2', and nothing says so: ending it"
+    stray=$(mktemp)
+    # It may have ended by itself meanwhile.
+    if record_process "$stray" "$pid"; then stop_process "$stray" 20; fi
+    rm -f "$stray"
+  done
 }
 
 # Nothing of the caller stays open in what we leave running: not its lock, not its terminal, not its pipes.
