@@ -23,6 +23,7 @@ use sandbox_core::parameters::Parameters;
 use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::config;
+use crate::crash::{self, Step};
 use crate::lifetime::Lifetime;
 use crate::report::{Code, Failure, chain};
 use crate::sandbox::Cluster;
@@ -201,6 +202,7 @@ impl Broker {
             .store
             .lease_asked(request, asked, inner.clock.now_ms())
             .await?;
+        crash::after(Step::LeaseAsked);
         let child_role = format!("{mount}.{role}");
         let mut made = inner.vault.create_child(&session, &child_role).await;
         if matches!(made, Err(VaultError::Refused { status: 403, .. })) {
@@ -223,6 +225,7 @@ impl Broker {
             }
         };
         inner.store.lease_child(key, child.accessor.clone()).await?;
+        crash::after(Step::ChildJournalled);
         let mut issued = Issued {
             key,
             request,
@@ -245,7 +248,9 @@ impl Broker {
                 issued.credential = Some(credential);
                 // From here on dropping it revokes it.
                 let lease = Lease::new(self.clone(), issued);
+                crash::after(Step::CredentialMinted);
                 inner.store.lease_issued(key, id, account).await?;
+                crash::after(Step::LeaseJournalled);
                 self.wait_until_in_effect(&lease).await?;
                 Ok(lease)
             }
@@ -301,6 +306,7 @@ impl Broker {
             tracing::error!(request = %issued.request, lease = credential.lease_id, "{why}");
             return Revoked::new(issued, Err(why));
         }
+        crash::after(Step::LeaseRevoked);
         if let Err(e) = inner.store.lease_revoked(issued.key).await {
             tracing::error!(request = %issued.request, error = chain(&e), "the journal did not take the revocation");
         }

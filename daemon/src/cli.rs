@@ -25,7 +25,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve agents and approvers until SIGTERM. SIGHUP reads the policy again.
-    Run(ConfigArg),
+    Run(RunArgs),
     /// Check the configuration and the policy it names, and say everything that is wrong.
     CheckConfig(ConfigArg),
     /// Check a policy file; with --explain, what it answers and why.
@@ -38,6 +38,16 @@ enum Command {
     /// What verify does as another user.
     #[command(hide = true)]
     VerifyAs,
+}
+
+#[derive(Args, Debug)]
+struct RunArgs {
+    #[command(flatten)]
+    config: ConfigArg,
+    /// End as by a power cut after this step of a call.
+    #[cfg(feature = "crash-points")]
+    #[arg(long, hide = true)]
+    crash_after: Option<crate::crash::Step>,
 }
 
 #[derive(Args, Debug)]
@@ -70,7 +80,7 @@ pub fn run() -> ExitCode {
     let provider = rustls::crypto::ring::default_provider().install_default();
     debug_assert!(provider.is_ok(), "nothing installs one before");
     let outcome = match Cli::parse().command {
-        Command::Run(arg) => serve(arg),
+        Command::Run(args) => serve(args),
         Command::CheckConfig(arg) => check_config(arg),
         Command::CheckPolicy(arg) => check_policy(&arg),
         Command::Audit(command) => command
@@ -87,7 +97,9 @@ pub fn run() -> ExitCode {
     })
 }
 
-fn serve(arg: ConfigArg) -> anyhow::Result<ExitCode> {
+fn serve(args: RunArgs) -> anyhow::Result<ExitCode> {
+    #[cfg(feature = "crash-points")]
+    crate::crash::arm(args.crash_after);
     daemon::harden()?;
     // These two print whole requests and answers at the levels below.
     let quiet = "rustify=off,vaultrs=off,hyper=warn,h2=warn,tower=warn,rustls=warn,kube=warn";
@@ -101,7 +113,7 @@ fn serve(arg: ConfigArg) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
-    let path = daemon::config_path(arg.config);
+    let path = daemon::config_path(args.config.config);
     runtime
         .block_on(daemon::run(&path))
         .map(|()| ExitCode::SUCCESS)

@@ -21,4 +21,5 @@ pub mod store;
 pub mod config;
 pub mod clock;
 pub mod lifetime;
+mod crash;
 mod random;

@@ -10,6 +10,7 @@ use super::live::{Ended, Phase, Registry, Report, State};
 use super::{Parts, Request};
 use crate::actions;
 use crate::broker::{Lease, Scope};
+use crate::crash::{self, Step};
 use crate::report::{Code, Failure, chain};
 use crate::sandbox::{Claimed, Seen};
 
@@ -152,7 +153,9 @@ async fn prepare(parts: &Parts, request: &Request, held: &mut Held) -> Result<()
         },
     );
     issued.and(claimed)?;
-    told.0.and(told.1).map_err(|e| lost_trail(&e))
+    told.0.and(told.1).map_err(|e| lost_trail(&e))?;
+    crash::after(Step::SandboxStarted);
+    Ok(())
 }
 
 fn issued_event(request: &Request, lease: &Lease) -> Event {

@@ -24,6 +24,7 @@ use super::{Claimed, SandboxError};
 use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::config;
+use crate::crash::{self, Step};
 use crate::lifetime::Lifetime;
 use crate::report::chain;
 use crate::store::Store;
@@ -179,6 +180,7 @@ impl Sandboxes {
                     let name = claimed.job().to_owned();
                     let journalled = self.inner.store.job_claimed(name, request).await;
                     journalled.map_err(|e| SandboxError::Store(chain(&e)))?;
+                    crash::after(Step::JobClaimed);
                     return Ok(claimed);
                 }
                 Err(e) if pooled => {

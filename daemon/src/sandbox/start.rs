@@ -16,6 +16,7 @@ use super::network::NetworkState;
 use super::pool::Inner;
 use super::stream::{Ends, RunnerStream};
 use super::{Proof, SandboxError};
+use crate::crash::{self, Step};
 use crate::report::chain;
 
 /// From create to running. Seen: 1.7 s alone, several times that under load.
@@ -53,6 +54,7 @@ impl Inner {
             .job_opened(name.to_string(), self.clock.now_ms())
             .await
             .map_err(|e| SandboxError::Store(chain(&e)))?;
+        crash::after(Step::JobJournalled);
         match self.bring_up(&name).await {
             Ok((facts, stream, proof, network)) => Ok(Ready {
                 api_server: network.api_server,
@@ -83,6 +85,7 @@ impl Inner {
         let jobs: Api<Job> = self.api();
         let wanted = job(name, &self.config, self.read_seconds);
         create(&jobs, &wanted).await?;
+        crash::after(Step::JobCreated);
         self.wait_until_running(name).await?;
         let facts = self.check_pod(name, None).await?;
         let mut stream = attach(&self.api(), &facts.pod).await?;
@@ -212,6 +215,7 @@ impl Inner {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(320));
         }
+        crash::after(Step::JobDeleted);
         self.store
             .job_deleted(name.to_string(), self.clock.now_ms())
             .await
