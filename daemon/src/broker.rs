@@ -121,7 +121,7 @@ enum IssueError {
     #[error("the journal did not take the lease")]
     Store(#[from] StoreError),
     #[error("the API server did not take the fresh credential in time: {0}")]
-    NoEffect(String),
+    NoEffect(Answer),
 }
 
 impl Broker {
@@ -271,9 +271,7 @@ impl Broker {
             .await
         {
             Answer::Accepted => Ok(()),
-            last @ (Answer::Refused(_) | Answer::Nothing(_)) => {
-                Err(IssueError::NoEffect(last.to_string()))
-            }
+            last @ (Answer::Refused(_) | Answer::Nothing(_)) => Err(IssueError::NoEffect(last)),
         }
     }
 
@@ -545,7 +543,8 @@ impl From<IssueError> for Failure {
         let code = match &e {
             IssueError::Vault { source, .. } => source.code(),
             IssueError::Store(_) => Code::StoreUnavailable,
-            IssueError::NoEffect(_) => Code::ApiForbidden,
+            IssueError::NoEffect(Answer::Nothing(_)) => Code::ClusterUnavailable,
+            IssueError::NoEffect(Answer::Accepted | Answer::Refused(_)) => Code::ApiForbidden,
         };
         Self::new(code, message)
     }

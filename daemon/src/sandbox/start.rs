@@ -1,5 +1,6 @@
 //! From nothing to a sandbox that is ready: created, running, checked, attached, proven closed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
@@ -46,8 +47,12 @@ pub(super) struct Ready {
 }
 
 impl Inner {
-    /// Starts one sandbox. On failure its Job is deleted before this returns.
-    pub(super) async fn start(&self, permit: OwnedSemaphorePermit) -> Result<Ready, SandboxError> {
+    /// Starts one sandbox. On failure its Job is deleted in the background, and keeps its place until it
+    /// is gone: whoever waits hears at once why there is none.
+    pub(super) async fn start(
+        self: &Arc<Self>,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<Ready, SandboxError> {
         let name =
             JobName::random().map_err(|_| SandboxError::Start("no random bytes".to_owned()))?;
         self.store
@@ -71,7 +76,9 @@ impl Inner {
                 permit,
             }),
             Err(e) => {
-                self.take_down(&name, permit).await;
+                let inner = Arc::clone(self);
+                self.lifetime
+                    .spawn(async move { inner.take_down(&name, permit).await });
                 Err(e)
             }
         }
