@@ -4,6 +4,10 @@
 //! used: whatever happens to the answer, revoking that accessor ends what was issued. A credential is
 //! over when the API server refuses it and the pod that held it is gone; until both were seen its row
 //! stays open and is tried again, through restarts.
+//!
+//! A daemon that is killed while a credential is being minted cuts that request off: the engine may be left
+//! with a `ServiceAccount` and its `RoleBinding`, and a token that nobody ever got. It rolls both back by
+//! itself, after ten minutes; nothing else can, since no one but the issuer may touch them.
 
 mod lease;
 mod mounts;
@@ -36,7 +40,7 @@ pub use vault::{Health, VaultError};
 
 use lease::Issued;
 use mounts::Mounts;
-use session::Sessions;
+use session::{SessionError, Sessions};
 use vault::Vault;
 
 /// How long a fresh credential may take until the API server takes it: RBAC caches lag a little.
@@ -140,7 +144,7 @@ impl Broker {
         let vault = Vault::new(config)?;
         let prover = Prover::new(&cluster)?;
         Ok(Self(Arc::new(Inner {
-            sessions: Sessions::new(config.clone()),
+            sessions: Sessions::new(config.clone(), store.clone(), clock.clone()),
             mounts: Mounts::new(config.mounts.clone()),
             vault,
             prover,
@@ -187,11 +191,11 @@ impl Broker {
             role: role.clone(),
             source,
         };
-        let mut session = inner
-            .sessions
-            .current(&inner.vault)
-            .await
-            .map_err(vault_error)?;
+        let mut session = match inner.sessions.current(&inner.vault).await {
+            Ok(session) => session,
+            Err(SessionError::Vault(e)) => return Err(vault_error(e)),
+            Err(SessionError::Store(e)) => return Err(e.into()),
+        };
         let mount = inner.mounts.choose();
         let asked = LeaseScope {
             mount: mount.clone(),
@@ -213,17 +217,22 @@ impl Broker {
                     session = fresh;
                     inner.vault.create_child(&session, &child_role).await
                 }
-                Err(e) => Err(e),
+                Err(SessionError::Vault(e)) => Err(e),
+                Err(SessionError::Store(e)) => {
+                    inner.store.lease_closed(key, inner.clock.now_ms()).await?;
+                    return Err(e.into());
+                }
             };
         }
         let child = match made {
             Ok(child) => child,
             Err(e) => {
-                // A child nobody knows holds nothing and ends with its own lifetime.
+                // A child nobody knows holds nothing, and ends with the login or its own lifetime.
                 inner.store.lease_closed(key, inner.clock.now_ms()).await?;
                 return Err(vault_error(e));
             }
         };
+        crash::after(Step::ChildMade);
         inner.store.lease_child(key, child.accessor.clone()).await?;
         crash::after(Step::ChildJournalled);
         let mut issued = Issued {
@@ -486,7 +495,9 @@ impl Broker {
                 .map_err(|e| chain(&e))?;
         }
         let seen = match &lease.service_account {
-            None => "no credential was seen; its child token is revoked".to_owned(),
+            None => {
+                "no credential was seen; what was known of its child token is revoked".to_owned()
+            }
             Some(account) => {
                 let until = tokio::time::Instant::now() + REFUSAL_LIMIT;
                 loop {
@@ -513,6 +524,20 @@ impl Broker {
             .await
             .map_err(|e| chain(&e))?;
         Ok(seen)
+    }
+
+    /// Ends a login of an earlier run, and with it every child token that hangs from it, journalled or not.
+    ///
+    /// # Errors
+    /// What keeps it from being ended; it is to be tried again.
+    pub async fn end_login(&self, accessor: &str) -> Result<(), String> {
+        let inner = &self.0;
+        let session = inner.sessions.current(&inner.vault).await;
+        let session = session.map_err(|e| chain(&e))?;
+        let revoked = inner.vault.revoke_accessor(&session, accessor).await;
+        revoked.map_err(|e| chain(&e))?;
+        let closed = inner.store.login_closed(accessor.to_owned()).await;
+        closed.map_err(|e| chain(&e))
     }
 
     /// Whether Vault is open or sealed.

@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 pub(crate) enum Step {
     /// The journal says that a credential will be asked for.
     LeaseAsked,
+    /// Vault has made a child token, and the journal does not know it.
+    ChildMade,
     /// The journal has the accessor of the child token.
     ChildJournalled,
     /// Vault has issued a credential, and the journal does not know it.

@@ -32,6 +32,8 @@ pub struct Leftovers {
     requests: Vec<OpenRequest>,
     jobs: BTreeSet<String>,
     leases: Vec<OpenLease>,
+    /// Accessors.
+    logins: Vec<String>,
 }
 
 impl Leftovers {
@@ -49,6 +51,7 @@ impl Leftovers {
                 .map(|job| job.name)
                 .collect(),
             leases: store.open_leases().await?,
+            logins: store.open_logins().await?,
         })
     }
 
@@ -100,13 +103,15 @@ impl Leftovers {
     async fn sweep(&self, parts: &Parts) -> Result<bool, ReconcileError> {
         let jobs = self.end_jobs(parts).await?;
         let leases = self.end_leases(parts).await?;
-        if jobs && leases {
+        let logins = self.end_logins(parts).await?;
+        let done = jobs && leases && logins;
+        if done {
             parts
                 .audit
                 .record_closing(Event::new(EventName::ReconcileCompleted))
                 .await?;
         }
-        Ok(jobs && leases)
+        Ok(done)
     }
 
     async fn end_jobs(&self, parts: &Parts) -> Result<bool, ReconcileError> {
@@ -171,6 +176,24 @@ impl Leftovers {
                     done = false;
                     failed(&parts.audit, "a lease", &why).await?;
                 }
+            }
+        }
+        Ok(done)
+    }
+
+    /// After the leases, each of which was ended and looked at by itself: what is left under a login is a
+    /// child token that was made and not journalled.
+    async fn end_logins(&self, parts: &Parts) -> Result<bool, ReconcileError> {
+        let mut done = true;
+        let still_open: BTreeSet<_> = parts.store.open_logins().await?.into_iter().collect();
+        for login in self
+            .logins
+            .iter()
+            .filter(|login| still_open.contains(*login))
+        {
+            if let Err(why) = parts.broker.end_login(login).await {
+                done = false;
+                failed(&parts.audit, "a login to Vault", &why).await?;
             }
         }
         Ok(done)

@@ -5,6 +5,7 @@
 
 mod jobs;
 mod leases;
+mod logins;
 mod requests;
 
 use std::path::Path;
@@ -17,7 +18,10 @@ pub use jobs::OpenJob;
 pub use leases::{LeaseKey, LeaseScope, OpenLease};
 pub use requests::{OpenRequest, Opened};
 
-const MIGRATIONS: &[&str] = &[include_str!("store/0001_first.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("store/0001_first.sql"),
+    include_str!("store/0002_login.sql"),
+];
 
 /// Why something could not be written down or read back.
 #[derive(Debug, thiserror::Error)]

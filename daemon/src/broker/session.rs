@@ -9,8 +9,10 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::vault::{Vault, VaultError};
+use crate::clock::Clock;
 use crate::config;
 use crate::report::chain;
+use crate::store::{Store, StoreError};
 
 /// What must be left of a login before anything is asked for under it: the longest lease and a margin.
 const NEEDED: Duration = Duration::from_mins(20);
@@ -18,6 +20,8 @@ const NEEDED: Duration = Duration::from_mins(20);
 /// One login.
 pub(super) struct Session {
     pub(super) token: SecretString,
+    /// What it can be ended by, and no secret.
+    accessor: String,
     ends: Instant,
 }
 
@@ -25,6 +29,8 @@ pub(super) struct Session {
 #[derive(Debug)]
 pub(super) struct Sessions {
     config: config::Vault,
+    store: Store,
+    clock: Clock,
     state: Mutex<State>,
 }
 
@@ -35,9 +41,10 @@ struct State {
 }
 
 impl Session {
-    pub(super) fn new(token: SecretString, lives: Duration) -> Self {
+    pub(super) fn new(token: SecretString, accessor: String, lives: Duration) -> Self {
         Self {
             token,
+            accessor,
             ends: Instant::now() + lives,
         }
     }
@@ -48,15 +55,17 @@ impl Session {
 }
 
 impl Sessions {
-    pub(super) fn new(config: config::Vault) -> Self {
+    pub(super) fn new(config: config::Vault, store: Store, clock: Clock) -> Self {
         Self {
             config,
+            store,
+            clock,
             state: Mutex::default(),
         }
     }
 
     /// A login with enough life left; logs in when there is none.
-    pub(super) async fn current(&self, vault: &Vault) -> Result<Arc<Session>, VaultError> {
+    pub(super) async fn current(&self, vault: &Vault) -> Result<Arc<Session>, SessionError> {
         let mut state = self.state.lock().await;
         if let Some(session) = &state.current
             && session.is_good()
@@ -64,6 +73,10 @@ impl Sessions {
             return Ok(Arc::clone(session));
         }
         let fresh = Arc::new(vault.log_in(&self.config).await?);
+        let opened = self
+            .store
+            .login_opened(fresh.accessor.clone(), self.clock.now_ms());
+        opened.await?;
         let before = state.current.replace(Arc::clone(&fresh));
         state.old.extend(before);
         let (unused, still_used) = std::mem::take(&mut state.old)
@@ -72,7 +85,7 @@ impl Sessions {
         state.old = still_used;
         drop(state);
         for session in unused {
-            revoke(vault, &session).await;
+            self.revoke(vault, &session).await;
         }
         Ok(fresh)
     }
@@ -81,7 +94,7 @@ impl Sessions {
     pub(super) async fn end(&self, vault: &Vault) {
         let State { current, old } = std::mem::take(&mut *self.state.lock().await);
         for session in current.into_iter().chain(old) {
-            revoke(vault, &session).await;
+            self.revoke(vault, &session).await;
         }
     }
 
@@ -97,13 +110,26 @@ impl Sessions {
             state.old.extend(gone);
         }
     }
+
+    async fn revoke(&self, vault: &Vault, session: &Session) {
+        if let Err(e) = vault.revoke_self(session).await {
+            // It ends by itself within the hour, or at the next start.
+            tracing::debug!(error = chain(&e), "an old login was not revoked");
+            return;
+        }
+        if let Err(e) = self.store.login_closed(session.accessor.clone()).await {
+            tracing::warn!(error = chain(&e), "the journal did not close a login");
+        }
+    }
 }
 
-async fn revoke(vault: &Vault, session: &Session) {
-    if let Err(e) = vault.revoke_self(session).await {
-        // It ends by itself within the hour.
-        tracing::debug!(error = chain(&e), "an old login was not revoked");
-    }
+/// Why there is no login.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionError {
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error("the journal did not take the login")]
+    Store(#[from] StoreError),
 }
 
 impl std::fmt::Debug for Session {

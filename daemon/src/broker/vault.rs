@@ -202,6 +202,7 @@ impl Vault {
         let auth = auth_of("the login", &answer)?;
         Ok(Session::new(
             auth.client_token.into(),
+            auth.accessor,
             Duration::from_secs(auth.lease_duration),
         ))
     }
@@ -274,7 +275,7 @@ impl Vault {
             accessor: accessor.to_owned(),
         };
         match self
-            .call("the child token's revocation", Some(&by.token), endpoint)
+            .call("a token's revocation", Some(&by.token), endpoint)
             .await
         {
             Ok(_) => Ok(()),

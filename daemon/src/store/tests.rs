@@ -42,12 +42,16 @@ async fn what_was_open_is_found_after_a_restart() {
             .unwrap();
         store.job_opened("sbx-a".to_owned(), 3).await.unwrap();
         store.job_claimed("sbx-a".to_owned(), id(1)).await.unwrap();
+        store.login_opened("login-1".to_owned(), 4).await.unwrap();
+        store.login_opened("login-2".to_owned(), 5).await.unwrap();
+        store.login_closed("login-1".to_owned()).await.unwrap();
     }
     let store = Store::open(folder.path()).unwrap();
     assert_eq!(store.running_requests().await.unwrap()[0].id, id(1));
     let leases = store.open_leases().await.unwrap();
     assert_eq!(leases[0].accessor.as_deref(), Some("accessor-1"));
     assert_eq!(leases[0].lease_id, None);
+    assert_eq!(store.open_logins().await.unwrap(), ["login-2"]);
     let jobs = store.open_jobs().await.unwrap();
     assert_eq!(
         jobs,
