@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::bridge::Bridge;
-use crate::cluster::get;
+use crate::cluster::{get, kubectl};
 use crate::cluster_lock::ClusterLock;
 use crate::frozen::Frozen;
 use crate::places::{home, node};
@@ -168,9 +168,17 @@ fn the_scan_finds_what_is_planted_where_it_looks() {
         .env("PLANTED", "canary-1234")
         .spawn();
     let mut child = child.unwrap();
-    let (_, found) = scan(&["canary-1234".to_owned()]);
+    let name = format!("canary-{}", std::process::id());
+    let planted = format!("--from-literal=planted={name}-in-etcd");
+    let configmap = ["-n", "demo-app", "create", "configmap", &name, &planted];
+    kubectl(&configmap);
+    let (_, found) = scan(&["canary-1234".to_owned(), format!("{name}-in-etcd")]);
+    kubectl(&["-n", "demo-app", "delete", "configmap", &name]);
     child.kill().unwrap();
     child.wait().unwrap();
+    let etcd = node("ETCD_DIR").display().to_string();
+    let in_etcd = found.iter().filter(|f| f.contains(&etcd));
+    assert!(in_etcd.count() > 0, "nothing was found in etcd: {found:?}");
     let environment = format!("/proc/{}/environ", child.id());
     for place in files
         .iter()
