@@ -66,7 +66,7 @@ fn two_hundred_calls_eight_at_a_time_are_all_answered_and_leave_nothing() {
 
 #[test]
 #[ignore = "needs a cluster: scripts/up"]
-fn a_daemon_killed_in_the_middle_of_eight_calls_leaves_nothing_behind() {
+fn a_daemon_killed_in_the_middle_of_eight_calls_leaves_at_most_what_was_being_minted() {
     let _lock = ClusterLock::take();
     let trail = Trail::of_the_installed();
     at_rest(&trail);
