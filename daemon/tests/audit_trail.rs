@@ -642,9 +642,10 @@ async fn the_verify_command_says_what_holds_and_what_does_not() {
     }
     let kept: Checkpoint = audit.checkpoint().await.unwrap().unwrap();
     audit.record(call(5)).await.unwrap();
+    // Before the last handle goes: its end is signed, whenever the writer comes to it.
+    let whole = fs::read(trail(folder.path())).unwrap();
     drop(audit);
     let copy = folder.path().join("copy.jsonl");
-    let whole = fs::read(trail(folder.path())).unwrap();
     let kept_file = folder.path().join("kept");
     fs::write(&kept_file, kept.to_file()).unwrap();
     let with = || Some(kept_file.clone());
