@@ -1,0 +1,183 @@
+//! Refuses source that would do more than its plan shows, with file and line.
+//!
+//! Everything is looked at that Terraform would read, module by module. What is allowed is listed, at the top
+//! of a file, in `terraform` and in `provider` blocks; what is not on a list is refused.
+
+mod provider;
+mod blocks;
+mod modules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::bundle::Bundle;
+use crate::names::{self, Role};
+use crate::path::BundlePath;
+use crate::source::{Source, Unreadable};
+
+use provider::LocalNames;
+pub use provider::{ProviderSource, ProviderSourceError};
+
+/// More than a person will mend before asking again.
+const MAX_FAULTS: usize = 100;
+
+/// What the source may use.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Rules {
+    /// The providers of the image. Terraform's own is always there.
+    pub providers: Vec<ProviderSource>,
+}
+
+/// One thing in the source that is refused. What an agent wrote is escaped in it.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct SourceFault {
+    /// Of the bundle.
+    pub file: BundlePath,
+    /// Counted from 1.
+    pub line: u32,
+    /// What stands there.
+    pub what: String,
+    /// Why it is refused, as a clause.
+    pub why: String,
+    /// What to do, as a sentence.
+    pub next: String,
+}
+
+impl fmt::Display for SourceFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            file,
+            line,
+            what,
+            why,
+            next,
+        } = self;
+        let file = file.as_str().escape_default();
+        write!(f, "{file}:{line}: {what} is refused: {why}. {next}")
+    }
+}
+
+impl Bundle {
+    /// Checks all configuration in the bundle, that of modules that nobody calls included.
+    ///
+    /// # Errors
+    /// What is refused, by file and line, at most the first 100.
+    pub fn check(&self, rules: &Rules) -> Result<(), Vec<SourceFault>> {
+        examine(self, rules).into_result()
+    }
+}
+
+/// The providers that the source names or implies, Terraform's own left out.
+pub(crate) fn providers_used(bundle: &Bundle) -> BTreeSet<ProviderSource> {
+    examine(bundle, &Rules::default()).providers
+}
+
+fn examine(bundle: &Bundle, rules: &Rules) -> Faults {
+    let mut faults = Faults::default();
+    let mut modules: BTreeMap<&str, Vec<Module<'_>>> = BTreeMap::new();
+    for file in bundle.files() {
+        let role = names::role(file.path.name());
+        if !matches!(role, Role::Native | Role::Json) {
+            continue;
+        }
+        if names::is_override(file.path.name()) {
+            faults.add(&file.path, 1, &OVERRIDE);
+        }
+        match Source::read(role, &file.bytes) {
+            Ok(source) => modules.entry(file.path.folder()).or_default().push(Module {
+                path: &file.path,
+                source,
+            }),
+            Err(unreadable) => faults.unreadable(&file.path, unreadable),
+        }
+    }
+    let mut calls = Vec::new();
+    for (folder, files) in &modules {
+        let locals = LocalNames::read(files, rules, &mut faults);
+        for file in files {
+            blocks::check(file, &locals, &mut faults);
+            modules::read_calls(folder, file, &mut calls, &mut faults);
+        }
+    }
+    modules::check_calls(&calls, &modules.keys().copied().collect(), &mut faults);
+    faults
+}
+
+/// One file of a module.
+#[derive(Debug)]
+struct Module<'b> {
+    path: &'b BundlePath,
+    source: Source,
+}
+
+/// Why a construct is refused and what to do.
+#[derive(Debug)]
+struct Reason {
+    what: &'static str,
+    why: &'static str,
+    next: &'static str,
+}
+
+const OVERRIDE: Reason = Reason {
+    what: "an override file",
+    why: "it changes what other files say, the backend included, so that none of them can be read by itself",
+    next: "Write its arguments into the file that has the block.",
+};
+
+/// What was found so far.
+#[derive(Debug, Default)]
+struct Faults {
+    faults: BTreeSet<SourceFault>,
+    providers: BTreeSet<ProviderSource>,
+}
+
+impl Faults {
+    fn add(&mut self, file: &BundlePath, line: u32, reason: &Reason) {
+        self.add_named(file, line, reason.what.to_owned(), reason);
+    }
+
+    /// The same with other words for what stands there.
+    fn add_named(&mut self, file: &BundlePath, line: u32, what: String, reason: &Reason) {
+        self.push(SourceFault {
+            file: file.clone(),
+            line,
+            what,
+            why: reason.why.to_owned(),
+            next: reason.next.to_owned(),
+        });
+    }
+
+    fn unreadable(&mut self, file: &BundlePath, unreadable: Unreadable) {
+        self.push(SourceFault {
+            file: file.clone(),
+            line: unreadable.line,
+            what: unreadable.problem,
+            why: "what cannot be read here could be read by Terraform".to_owned(),
+            next: "Run `terraform validate` on the folder and mend what it says; if it says nothing, write the line in a plainer way.".to_owned(),
+        });
+    }
+
+    fn push(&mut self, fault: SourceFault) {
+        self.faults.insert(fault);
+        if self.faults.len() > MAX_FAULTS {
+            self.faults.pop_last();
+        }
+    }
+
+    fn into_result(self) -> Result<(), Vec<SourceFault>> {
+        if self.faults.is_empty() {
+            Ok(())
+        } else {
+            Err(self.faults.into_iter().collect())
+        }
+    }
+}
+
+/// Text of the source as a person may see it: in quotes, escaped, not endless.
+fn quoted(text: &str) -> String {
+    let mut shown: String = text.chars().take(60).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
+    }
+    format!("\"{}\"", shown.escape_default())
+}
