@@ -67,7 +67,9 @@ impl Bundle {
     /// folder and of the modules it calls beneath it, the lock file, the listed values and data. Blocks on
     /// the disk, and on a file system that takes its time for as long as that.
     ///
-    /// Each file is whole and was not written to while it was read. Bytes are kept as they are.
+    /// A file that was written to while it was read is refused, as far as the file system's clock shows it;
+    /// two files may be of two moments. What counts is that what was packed is what is reviewed. Bytes are
+    /// kept as they are.
     ///
     /// # Errors
     /// [`PackError`]: links, files with more than one name, what is no file, names that are none for a
