@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{ACCEPT, AUTHORIZATION, DATE, HOST, USER_AGENT};
-use http::{HeaderMap, Request, StatusCode};
-use http_body_util::{BodyExt as _, Empty};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HOST, USER_AGENT};
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -148,9 +148,24 @@ fn client_config(ca_pem: &str) -> Option<ClientConfig> {
 pub struct Connection {
     source: ApiServer,
     peer: SocketAddr,
-    sender: http1::SendRequest<Empty<Bytes>>,
+    sender: http1::SendRequest<Full<Bytes>>,
     /// Moves bytes, and notices when the server closes; ends with the connection.
     _driver: JoinSet<()>,
+}
+
+/// What is asked of the API server.
+#[derive(Clone)]
+pub struct Ask<'a> {
+    /// HTTP method.
+    pub method: Method,
+    /// Path and query.
+    pub target: &'a str,
+    /// The media types that will do.
+    pub accept: &'a str,
+    /// What the body is; empty without one.
+    pub content_type: &'a str,
+    /// Empty for most.
+    pub body: Bytes,
 }
 
 /// What the API server answered.
@@ -159,6 +174,8 @@ pub struct Reply {
     pub status: StatusCode,
     /// The server's clock, if it told.
     pub date: Option<Timestamp>,
+    /// Everything else it said about the body, the credential not masked.
+    pub headers: HeaderMap,
     /// The whole body.
     pub body: Vec<u8>,
 }
@@ -206,18 +223,43 @@ impl Connection {
     /// GETs `path`, query included, with the bearer token.
     ///
     /// # Errors
-    /// [`CallError`]. Only after [`CallError::NoAnswer`] is it unknown whether the server saw it.
+    /// As [`Connection::call`].
     pub async fn get(&mut self, path: &str, credential: &Credential) -> Result<Reply, CallError> {
+        let ask = Ask {
+            method: Method::GET,
+            target: path,
+            accept: "application/json",
+            content_type: "",
+            body: Bytes::new(),
+        };
+        self.call(ask, credential).await
+    }
+
+    /// Asks with the bearer token, and with no header but those named here.
+    ///
+    /// # Errors
+    /// [`CallError`]. Only after [`CallError::NoAnswer`] is it unknown whether the server saw it.
+    pub async fn call(
+        &mut self,
+        ask: Ask<'_>,
+        credential: &Credential,
+    ) -> Result<Reply, CallError> {
         let bearer = credential.header().map_err(|_| CallError::Request)?;
-        let request = Request::get(path)
+        let mut request = Request::builder()
+            .method(ask.method)
+            .uri(ask.target)
             .header(HOST, self.peer.to_string())
             .header(
                 USER_AGENT,
                 concat!("agent-sandbox-runner/", env!("CARGO_PKG_VERSION")),
             )
-            .header(ACCEPT, "application/json")
-            .header(AUTHORIZATION, bearer)
-            .body(Empty::new())
+            .header(ACCEPT, ask.accept)
+            .header(AUTHORIZATION, bearer);
+        if !ask.content_type.is_empty() {
+            request = request.header(CONTENT_TYPE, ask.content_type);
+        }
+        let request = request
+            .body(Full::new(ask.body))
             .map_err(|_| CallError::Request)?;
         self.sender.ready().await.map_err(CallError::NoAnswer)?;
         let answer = self.sender.send_request(request).await;
@@ -226,6 +268,7 @@ impl Connection {
             body: read_body(body, head.status).await?,
             status: head.status,
             date: server_date(&head.headers),
+            headers: head.headers,
         })
     }
 }

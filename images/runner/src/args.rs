@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::latch::LatchName;
+use crate::places::Places;
 
 /// What `runner --help` prints.
 pub const HELP: &str = "\
@@ -12,6 +13,9 @@ What runs inside a Job of agent-sandbox.
 
   runner hold --idle-seconds N [--latch NAME]  PID 1: wait N seconds for one attach, end with it
   runner attach [--latch NAME]                 serve one request, as frames on stdin and stdout
+                [--work DIR] [--terraform FILE] [--providers DIR]
+                                               where to write, and what to run; the image's own,
+                                               unless said: /work, /terraform and /providers
   runner pong --port N                         answer PONG to whoever connects
   runner ping IP:PORT [--timeout-ms N]         print what came back; exit 0 PONG, 1 not reached,
                                                2 reached, but no PONG
@@ -34,6 +38,8 @@ pub enum Command {
     Attach {
         /// Where PID 1 is to be found.
         latch: LatchName,
+        /// Where everything else is.
+        places: Places,
     },
     /// Answer PONG.
     Pong {
@@ -97,6 +103,7 @@ impl Command {
             },
             "attach" => Self::Attach {
                 latch: rest.latch()?,
+                places: rest.places()?,
             },
             "pong" => Self::Pong {
                 port: rest.port("--port")?,
@@ -159,6 +166,23 @@ impl Rest {
             .map_err(|_| bad("--latch", value, "1 to 64 of a-z, 0-9 and '-'"))
     }
 
+    fn places(&mut self) -> Result<Places, UsageError> {
+        let mut places = Places::default();
+        for (flag, place) in [
+            ("--work", &mut places.work),
+            ("--terraform", &mut places.terraform),
+            ("--providers", &mut places.providers),
+        ] {
+            if let Some(value) = self.flag(flag)? {
+                if !value.starts_with('/') {
+                    return Err(bad(flag, value, "an absolute path"));
+                }
+                *place = value.into();
+            }
+        }
+        Ok(places)
+    }
+
     fn target(&mut self, operand: &'static str) -> Result<SocketAddr, UsageError> {
         if self.0.is_empty() {
             return Err(UsageError::Missing(operand));
@@ -213,8 +237,16 @@ mod tests {
         let hold = Ok(Command::Hold { idle, latch });
         assert_eq!(parse("hold --idle-seconds 90"), hold);
         assert_eq!(parse("hold --idle-seconds=90"), hold);
-        let latch = LatchName::default();
-        assert_eq!(parse("attach"), Ok(Command::Attach { latch }));
+        let attach = |places| Command::Attach {
+            latch: LatchName::default(),
+            places,
+        };
+        assert_eq!(parse("attach"), Ok(attach(Places::default())));
+        let elsewhere = Places {
+            work: "/tmp/w".into(),
+            ..Places::default()
+        };
+        assert_eq!(parse("attach --work /tmp/w"), Ok(attach(elsewhere)));
         assert_eq!(parse("pong --port 7777"), Ok(Command::Pong { port: 7777 }));
         assert_eq!(parse("kernel"), Ok(Command::Kernel));
     }
@@ -239,6 +271,7 @@ mod tests {
             ("hold --idle-seconds 0", "1 to 86400"),
             ("hold --idle-seconds 5 now", "\"now\""),
             ("attach --latch ../x", "--latch"),
+            ("attach --work x", "an absolute path"),
             ("pong --port 0", "1 to 65535"),
             ("ping", "IP:PORT is missing"),
             ("ping localhost:80", "names are not resolved"),

@@ -10,10 +10,11 @@ use tokio::runtime::{Builder, Runtime};
 use crate::ending::Ending;
 use crate::harden;
 use crate::latch::{self, LatchName};
+use crate::places::Places;
 use crate::session;
 
 /// Takes the latch and serves one request. Says on stderr why it ended early, never what with.
-pub fn run(name: &LatchName) -> Ending {
+pub fn run(name: &LatchName, places: &Places) -> Ending {
     if let Err(error) = harden::become_opaque() {
         eprintln!("runner: could not make this process non-dumpable: {error}");
         return Ending::Fault;
@@ -27,17 +28,17 @@ pub fn run(name: &LatchName) -> Ending {
         }
     };
     // Unwinding drops what holds the credential, and PID 1 still learns how it ended.
-    let ending = std::panic::catch_unwind(serve).unwrap_or(Ending::Fault);
+    let ending = std::panic::catch_unwind(|| serve(places)).unwrap_or(Ending::Fault);
     latch.end(ending);
     ending
 }
 
-fn serve() -> Ending {
+fn serve(places: &Places) -> Ending {
     let served = runtime().and_then(|runtime| {
         let _inside = runtime.enter();
         let input = pipe::Receiver::from_owned_fd_unchecked(nonblocking(&io::stdin())?)?;
         let output = pipe::Sender::from_owned_fd_unchecked(nonblocking(&io::stdout())?)?;
-        Ok(runtime.block_on(session::serve(input, output)))
+        Ok(runtime.block_on(session::serve(input, output, places)))
     });
     match served {
         Ok(Ok(ending)) => ending,

@@ -1,16 +1,16 @@
 //! Calls to the API server on behalf of one request: each within its deadline, each reported, each
 //! answer without the credential in it.
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
+use sandbox_proto::runner::v1::Failure;
 use sandbox_proto::runner::v1::failure::Kind;
-use sandbox_proto::runner::v1::{ApiCall, Failure, Output, Progress, from_runner, output};
-use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use crate::api::{CONNECT_LIMIT, CallError, Connection, Reply, Server};
 use crate::credential::Credential;
+use crate::reports::{Call, Reports};
 use crate::text::clip;
 
 /// The longest [`Failure::detail`] before what clipping adds, in bytes. With that it is under 1 KiB.
@@ -20,10 +20,11 @@ const MAX_DETAIL_BYTES: usize = 960;
 pub struct Caller {
     server: Server,
     kept: Option<Connection>,
-    credential: Rc<Credential>,
+    credential: Arc<Credential>,
     limit: Duration,
     deadline: Instant,
-    reports: mpsc::Sender<from_runner::Frame>,
+    /// Where what happens is told.
+    pub reports: Reports,
 }
 
 /// What a call that got through brought.
@@ -40,9 +41,9 @@ impl Caller {
     pub fn new(
         server: Server,
         connection: Connection,
-        credential: Rc<Credential>,
+        credential: Arc<Credential>,
         limit: Duration,
-        reports: mpsc::Sender<from_runner::Frame>,
+        reports: Reports,
     ) -> Self {
         Self {
             server,
@@ -79,7 +80,14 @@ impl Caller {
                     return Err(failure(Kind::Internal, &error.to_string()));
                 }
             };
-            self.report_call(shown, status, started).await;
+            let told = Call {
+                method: "GET",
+                path: shown,
+                status,
+                started,
+                refused: "",
+            };
+            self.reports.call(told).await;
             match outcome {
                 Ok(Ok(mut reply)) => {
                     // Before anything is cut or quoted from it, where half a token would pass.
@@ -100,15 +108,8 @@ impl Caller {
         }
     }
 
-    /// Sends the result. Nothing is lost if nobody listens any more.
-    pub async fn output(&self, output: output::Output) {
-        let output = Some(output);
-        self.report(from_runner::Frame::Output(Output { output }))
-            .await;
-    }
-
     async fn dial(&self) -> Result<Connection, Failure> {
-        self.progress("connect").await;
+        self.reports.progress("connect").await;
         match timeout_at(self.deadline, self.server.dial(CONNECT_LIMIT)).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => {
@@ -122,28 +123,6 @@ impl Caller {
     fn too_late(&self) -> Failure {
         let limit = self.limit.as_millis();
         failure(Kind::Timeout, &format!("it took longer than {limit} ms"))
-    }
-
-    /// Tells which phase begins.
-    pub async fn progress(&self, phase: &str) {
-        let phase = phase.to_owned();
-        self.report(from_runner::Frame::Progress(Progress { phase }))
-            .await;
-    }
-
-    async fn report_call(&self, shown: &str, status: u16, started: Instant) {
-        let call = ApiCall {
-            method: "GET".to_owned(),
-            path: shown.to_owned(),
-            status: status.into(),
-            elapsed_ms: u32::try_from(started.elapsed().as_millis()).unwrap_or(u32::MAX),
-        };
-        self.report(from_runner::Frame::ApiCall(call)).await;
-    }
-
-    async fn report(&self, frame: from_runner::Frame) {
-        // The session that no longer takes reports is about to drop us.
-        self.reports.send(frame).await.ok();
     }
 }
 

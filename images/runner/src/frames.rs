@@ -1,7 +1,7 @@
 //! Frames on a byte stream: a 4-byte big-endian length, and one message of that many bytes.
 
 use std::io;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message as _;
@@ -94,9 +94,10 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// Waits until the stream ends or says anything more, whatever it is.
+    /// Waits until the stream ends. What still comes is not read as anything: it was under way.
     pub async fn ended(&mut self) {
-        self.input.read_u8().await.ok();
+        let mut rest = Zeroizing::new(vec![0; 16 * 1024]);
+        while self.input.read(&mut rest).await.is_ok_and(|read| read > 0) {}
     }
 }
 
@@ -120,7 +121,7 @@ fn decode(bytes: &[u8]) -> Result<to_runner::Frame, FrameError> {
 /// Writes frames. Once there is a credential, no frame leaves with it.
 pub struct FrameWriter<W> {
     output: W,
-    credential: Option<Rc<Credential>>,
+    credential: Option<Arc<Credential>>,
 }
 
 impl<W: AsyncWrite + Unpin> FrameWriter<W> {
@@ -133,7 +134,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
     }
 
     /// Masks `credential` in whatever is sent from here on. The one place for it, for every action.
-    pub fn mask(&mut self, credential: Rc<Credential>) {
+    pub fn mask(&mut self, credential: Arc<Credential>) {
         self.credential = Some(credential);
     }
 

@@ -11,6 +11,7 @@ pub mod args;
 pub mod ending;
 pub mod hold;
 pub mod attach;
+pub mod places;
 pub mod latch;
 pub mod harden;
 pub mod frames;
@@ -19,10 +20,14 @@ pub mod kernel;
 pub mod egress;
 pub mod api;
 pub mod credential;
+pub mod reports;
 pub mod caller;
 pub mod list;
 pub mod page;
 pub mod pods;
+pub mod inputs;
+pub mod proxy;
+pub mod terraform;
 pub mod text;
 pub mod probe;
 
@@ -44,7 +49,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Ending {
     };
     match command {
         Command::Hold { idle, latch } => hold::run(&latch, idle),
-        Command::Attach { latch } => attach::run(&latch),
+        Command::Attach { latch, places } => attach::run(&latch, &places),
         Command::Pong { port } => probe::pong(port),
         Command::Ping { target, timeout } => probe::ping(target, timeout),
         Command::Kernel => match kernel::text() {

@@ -28,7 +28,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 /// A [`Failure`]; nothing was sent then.
 pub async fn pod_status(work: &PodStatus, caller: &mut Caller) -> Result<(), Failure> {
     let pods = one_page(work, caller).await?;
-    caller.output(output::Output::Pods(pods)).await;
+    caller.reports.output(output::Output::Pods(pods)).await;
     Ok(())
 }
 
@@ -40,7 +40,7 @@ async fn one_page(work: &PodStatus, caller: &mut Caller) -> Result<PodList, Fail
     let max_bytes = max_bytes.min(MAX_FRAME_BYTES - FRAME_SLACK);
     let mut limit = work.limit;
     loop {
-        caller.progress("list").await;
+        caller.reports.progress("list").await;
         let fitting = match caller.get(&query.path(limit), &query.shown(limit)).await? {
             Answer::TooLong => limit / 2,
             Answer::Reply(reply) => {

@@ -1,28 +1,35 @@
 //! One attached runner's life: prove, then one request, then the end. A state machine over frames.
 //!
 //! Each state is a function that takes the frames it knows and refuses every other:
-//! `await_prove` → `prove` → `await_start` → `work` → Finished. A Ping is answered in any of them.
+//! `await_prove` → `prove` → `await_start` → (`take_inputs`) → `work` → Finished. A Ping is answered in
+//! any of them.
 
 use std::future::Future;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox_proto::RUNNER_PROTOCOL_VERSION;
 use sandbox_proto::runner::v1::failure::Kind;
+use sandbox_proto::runner::v1::terraform::Mode;
 use sandbox_proto::runner::v1::{
-    Egress, Failure, Finished, Hello, Pong, Prove, Start, from_runner, start, to_runner,
+    Egress, Failure, Finished, Hello, Pong, Prove, Start, Terraform, from_runner, start, to_runner,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::api::{Connection, Server};
-use crate::caller::Caller;
+use crate::caller::{Caller, failure};
 use crate::credential::Credential;
 use crate::egress::{self, Proof};
 use crate::ending::Ending;
 use crate::frames::{FrameError, FrameReader, FrameWriter};
-use crate::{kernel, list};
+use crate::inputs::{ChunkError, Inputs, Intake};
+use crate::places::Places;
+use crate::proxy::upstream::Upstream;
+use crate::reports::Reports;
+use crate::terraform::Run;
+use crate::{kernel, list, terraform};
 
 /// Pings answered in one life: at one in 20 s, a day's worth.
 pub const MAX_PINGS: u32 = 5_000;
@@ -47,6 +54,9 @@ pub enum Abort {
     /// More pings than any daemon sends.
     #[error("the daemon sent more than {MAX_PINGS} pings")]
     TooManyPings,
+    /// A Chunk that no input has room for.
+    #[error("the daemon sent {0}")]
+    Chunk(#[from] ChunkError),
     /// A frame that is too long, does not decode, or was cut off; or a stream that failed.
     #[error(transparent)]
     Frame(#[from] FrameError),
@@ -61,6 +71,7 @@ impl Abort {
         match self {
             Self::OutOfPlace { .. }
             | Self::TooManyPings
+            | Self::Chunk(_)
             | Self::Frame(FrameError::TooLong(_) | FrameError::Garbled) => Ending::Violation,
             Self::Frame(FrameError::Truncated | FrameError::Stream(_)) | Self::Closed(_) => {
                 Ending::Gone
@@ -74,7 +85,7 @@ impl Abort {
 ///
 /// # Errors
 /// [`Abort`]: no Finished frame went out.
-pub async fn serve<R, W>(input: R, output: W) -> Result<Ending, Abort>
+pub async fn serve<R, W>(input: R, output: W, places: &Places) -> Result<Ending, Abort>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
@@ -82,6 +93,7 @@ where
     let mut session = Session {
         reader: FrameReader::new(input),
         writer: FrameWriter::new(output),
+        places,
         pings: 0,
     };
     let ending = session.run().await?;
@@ -90,13 +102,14 @@ where
     Ok(ending)
 }
 
-struct Session<R, W> {
+struct Session<'a, R, W> {
     reader: FrameReader<R>,
     writer: FrameWriter<W>,
+    places: &'a Places,
     pings: u32,
 }
 
-impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Session<'_, R, W> {
     async fn run(&mut self) -> Result<Ending, Abort> {
         let prove = self.await_prove().await?;
         let Some(connection) = self.prove(prove).await? else {
@@ -117,9 +130,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
         let state = "it waited for Prove";
         match self.next_but_ping(state).await? {
             to_runner::Frame::Prove(prove) => Ok(prove),
-            other @ (to_runner::Frame::Ping(_) | to_runner::Frame::Start(_)) => {
-                Err(out_of_place(&other, state))
-            }
+            other @ (to_runner::Frame::Ping(_)
+            | to_runner::Frame::Start(_)
+            | to_runner::Frame::Chunk(_)) => Err(out_of_place(&other, state)),
         }
     }
 
@@ -144,9 +157,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
         let state = "it waited for Start";
         match self.next_but_ping(state).await? {
             to_runner::Frame::Start(start) => Ok(start),
-            other @ (to_runner::Frame::Ping(_) | to_runner::Frame::Prove(_)) => {
-                Err(out_of_place(&other, state))
-            }
+            other @ (to_runner::Frame::Ping(_)
+            | to_runner::Frame::Prove(_)
+            | to_runner::Frame::Chunk(_)) => Err(out_of_place(&other, state)),
         }
     }
 
@@ -156,14 +169,33 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
         mut start: Start,
         connection: Connection,
     ) -> Result<Option<Failure>, Abort> {
-        let credential = match Credential::take(std::mem::take(&mut start.credential)) {
-            Ok(credential) => Rc::new(credential),
-            Err(error) => return Ok(Some(fault(error.to_string()))),
+        let deadline = Instant::now() + Duration::from_millis(start.timeout_ms.into());
+        let credential = match take_credential(&mut start) {
+            Ok(credential) => credential,
+            Err(failure) => return Ok(Some(failure)),
         };
-        self.writer.mask(Rc::clone(&credential));
+        if let Some(credential) = &credential {
+            self.writer.mask(Arc::clone(credential));
+        }
+        let inputs = match &start.work {
+            Some(start::Work::Terraform(work)) => match self.take_inputs(work, deadline).await? {
+                Ok(inputs) => inputs,
+                Err(failure) => return Ok(Some(failure)),
+            },
+            Some(start::Work::PodStatus(_)) | None => Inputs::default(),
+        };
         let (reports, mut reported) = mpsc::channel(REPORTS);
         let state = "it worked";
-        let mut work = std::pin::pin!(do_work(start, connection, credential, reports));
+        let task = Task {
+            start,
+            inputs,
+            connection,
+            credential,
+            deadline,
+            places: self.places,
+            reports: Reports::new(reports),
+        };
+        let mut work = std::pin::pin!(task.run());
         loop {
             // What was reported goes out before what comes after it, Finished included.
             tokio::select! {
@@ -178,6 +210,32 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
                 }
             }
         }
+    }
+
+    /// Takes the chunks of what `work` announces.
+    async fn take_inputs(
+        &mut self,
+        work: &Terraform,
+        deadline: Instant,
+    ) -> Result<Result<Inputs, Failure>, Abort> {
+        let refuse = |error| failure(Kind::BadInput, &format!("{error}"));
+        let mut intake = match Intake::announced(work) {
+            Ok(intake) => intake,
+            Err(error) => return Ok(Err(refuse(error))),
+        };
+        let state = "it waited for Chunk";
+        while !intake.is_complete() {
+            match timeout_at(deadline, self.next_but_ping(state)).await {
+                Ok(Ok(to_runner::Frame::Chunk(chunk))) => intake.take(chunk.data)?,
+                Ok(Ok(other)) => return Err(out_of_place(&other, state)),
+                Ok(Err(abort)) => return Err(abort),
+                Err(_) => {
+                    let detail = "the inputs did not come in time";
+                    return Ok(Err(failure(Kind::Timeout, detail)));
+                }
+            }
+        }
+        Ok(intake.finish().map_err(refuse))
     }
 
     /// Runs `work` while nothing but pings may come in.
@@ -229,6 +287,7 @@ fn out_of_place(frame: &to_runner::Frame, state: &'static str) -> Abort {
         to_runner::Frame::Prove(_) => "Prove",
         to_runner::Frame::Ping(_) => "Ping",
         to_runner::Frame::Start(_) => "Start",
+        to_runner::Frame::Chunk(_) => "Chunk",
     };
     Abort::OutOfPlace { frame, state }
 }
@@ -263,23 +322,65 @@ fn unproven(detail: String) -> Proof {
     }
 }
 
-async fn do_work(
-    start: Start,
-    connection: Connection,
-    credential: Rc<Credential>,
-    reports: mpsc::Sender<from_runner::Frame>,
-) -> Option<Failure> {
-    let server = match Server::new(start.api_server.unwrap_or_default()) {
-        Ok(server) => server,
-        Err(error) => return Some(fault(error.to_string())),
+/// The credential, or none for work that must not have one.
+fn take_credential(start: &mut Start) -> Result<Option<Arc<Credential>>, Failure> {
+    let frame = std::mem::take(&mut start.credential);
+    let takes_none = match &start.work {
+        Some(start::Work::Terraform(work)) => work.mode() == Mode::Facts,
+        Some(start::Work::PodStatus(_)) | None => false,
     };
-    let limit = Duration::from_millis(start.timeout_ms.into());
-    let mut caller = Caller::new(server, connection, credential, limit, reports);
-    match start.work {
-        Some(start::Work::PodStatus(work)) => list::pod_status(&work, &mut caller).await.err(),
-        None => Some(fault(
-            "the Start frame names no work this runner knows".to_owned(),
-        )),
+    if takes_none && frame.is_empty() {
+        return Ok(None);
+    }
+    let credential = Credential::take(frame).map_err(|error| fault(error.to_string()))?;
+    if takes_none {
+        let detail = "a credential came with work that must not have one";
+        return Err(failure(Kind::BadInput, detail));
+    }
+    Ok(Some(Arc::new(credential)))
+}
+
+/// The work of one Start, with everything it needs.
+struct Task<'a> {
+    start: Start,
+    inputs: Inputs,
+    connection: Connection,
+    credential: Option<Arc<Credential>>,
+    deadline: Instant,
+    places: &'a Places,
+    reports: Reports,
+}
+
+impl Task<'_> {
+    async fn run(self) -> Option<Failure> {
+        let server = match Server::new(self.start.api_server.unwrap_or_default()) {
+            Ok(server) => server,
+            Err(error) => return Some(fault(error.to_string())),
+        };
+        let limit = Duration::from_millis(self.start.timeout_ms.into());
+        match (self.start.work, self.credential) {
+            (Some(start::Work::PodStatus(work)), Some(credential)) => {
+                let mut caller =
+                    Caller::new(server, self.connection, credential, limit, self.reports);
+                list::pod_status(&work, &mut caller).await.err()
+            }
+            (Some(start::Work::Terraform(work)), credential) => {
+                let run = Run {
+                    work: &work,
+                    inputs: self.inputs,
+                    limit: self.deadline.saturating_duration_since(Instant::now()),
+                    places: self.places,
+                    reports: self.reports,
+                };
+                let upstream = credential.map(|credential| {
+                    Upstream::new(server, self.connection, credential, self.deadline)
+                });
+                terraform::run(run, upstream).await.err()
+            }
+            (Some(start::Work::PodStatus(_)) | None, _) => Some(fault(
+                "the Start frame names no work this runner knows".to_owned(),
+            )),
+        }
     }
 }
 

@@ -60,9 +60,25 @@ pub struct Request {
     pub method: String,
     pub path: String,
     pub authorization: String,
+    /// The other headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
 }
 
 impl Request {
+    /// A header's value, empty without one.
+    pub fn header(&self, name: &str) -> &str {
+        let mut headers = self.headers.iter();
+        headers
+            .find(|(known, _)| known == name)
+            .map_or("", |(_, value)| value)
+    }
+
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
     /// The value of a query parameter, as it was encoded.
     pub fn query(&self, name: &str) -> Option<&str> {
         let (_, query) = self.path.split_once('?')?;
@@ -213,10 +229,15 @@ fn read_request(stream: &mut impl std::io::BufRead) -> Option<Request> {
             .ok()
             .filter(|&read| read > 0)?;
         let Some((name, value)) = header.trim_end().split_once(": ") else {
+            let length = request.header("content-length").parse().unwrap_or(0);
+            request.body = vec![0; length];
+            stream.read_exact(&mut request.body).ok()?;
             return Some(request);
         };
-        if name.eq_ignore_ascii_case("authorization") {
-            value.clone_into(&mut request.authorization);
+        let name = name.to_ascii_lowercase();
+        match name.as_str() {
+            "authorization" => value.clone_into(&mut request.authorization),
+            _ => request.headers.push((name, value.to_owned())),
         }
     }
 }

@@ -7,11 +7,13 @@ use std::time::Duration;
 use prost::Message as _;
 use sandbox_proto::runner::v1::failure::Kind;
 use sandbox_proto::runner::v1::{
-    ApiCall, ApiServer, FromRunner, Hello, Ping, PodList, PodStatus, Prove, Start, ToRunner,
-    from_runner, output, start, to_runner,
+    ApiCall, ApiServer, Chunk, FromRunner, Hello, Ping, PodList, PodStatus, Prove, Start,
+    TerraformResult, ToRunner, artifact, from_runner, output, start, to_runner,
 };
 use sandbox_runner::ending::Ending;
+use sandbox_runner::places::Places;
 use sandbox_runner::session::{self, Abort};
+use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -31,6 +33,14 @@ pub struct Daemon {
 pub async fn with_session<T>(
     play: impl AsyncFnOnce(&mut Daemon) -> T,
 ) -> (Result<Ending, Abort>, T) {
+    with_session_at(&Places::default(), play).await
+}
+
+/// The same, with folders and programs of the test's own.
+pub async fn with_session_at<T>(
+    places: &Places,
+    play: impl AsyncFnOnce(&mut Daemon) -> T,
+) -> (Result<Ending, Abort>, T) {
     let (daemon_end, runner_end) = tokio::io::duplex(64 * 1024);
     let (input, output) = tokio::io::split(runner_end);
     let (from_runner, to_runner) = tokio::io::split(daemon_end);
@@ -40,7 +50,7 @@ pub async fn with_session<T>(
         daemon.close().await;
         played
     };
-    let both = async { tokio::join!(session::serve(input, output), play) };
+    let both = async { tokio::join!(session::serve(input, output, places), play) };
     timeout(2 * PATIENCE, both)
         .await
         .expect("a session that ends")
@@ -121,18 +131,37 @@ impl Daemon {
         self.collect().await
     }
 
+    /// Sends a Chunk of these bytes.
+    pub async fn chunk(&mut self, data: &[u8]) {
+        let data = data.to_vec().into();
+        self.send(to_runner::Frame::Chunk(Chunk { data })).await;
+    }
+
     /// Collects what comes, up to Finished.
     pub async fn collect(&mut self) -> Run {
         let mut run = Run::default();
+        let mut part = Vec::new();
         loop {
             match self.next().await.expect("Finished before the end") {
                 from_runner::Frame::Progress(progress) => run.phases.push(progress.phase),
                 from_runner::Frame::ApiCall(call) => run.calls.push(call),
                 from_runner::Frame::Output(output) => {
-                    let Some(output::Output::Pods(pods)) = output.output else {
-                        panic!("an empty output");
+                    let twice = match output.output.expect("an output") {
+                        output::Output::Pods(pods) => run.pods.replace(pods).is_some(),
+                        output::Output::Terraform(result) => {
+                            run.terraform.replace(result).is_some()
+                        }
                     };
-                    assert_eq!(run.pods.replace(pods), None, "one output");
+                    assert!(!twice, "one output");
+                }
+                from_runner::Frame::Artifact(piece) => {
+                    part.extend_from_slice(&piece.data);
+                    if piece.last {
+                        let whole = std::mem::take(&mut part);
+                        let sha256 = Sha256::digest(&whole);
+                        assert_eq!(sha256.as_slice(), piece.sha256.as_ref());
+                        run.artifacts.push((piece.kind(), whole));
+                    }
                 }
                 from_runner::Frame::Finished(finished) => {
                     run.failure = finished
@@ -167,6 +196,9 @@ pub struct Run {
     pub phases: Vec<String>,
     pub calls: Vec<ApiCall>,
     pub pods: Option<PodList>,
+    pub terraform: Option<TerraformResult>,
+    /// In the order they came.
+    pub artifacts: Vec<(artifact::Kind, Vec<u8>)>,
     pub failure: Option<(Kind, String)>,
 }
 

@@ -4,6 +4,8 @@
 
 pub mod api_server;
 pub mod daemon;
+pub mod objects;
+pub mod terraform;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::OwnedFd;

@@ -1,0 +1,330 @@
+//! Terraform with the provider of the image, through the proxy: what it applies is the plan's and comes
+//! back operation by operation, and what is not in the plan gets 403 and is told.
+#![cfg(test)]
+
+mod sides;
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use memchr::memmem::find;
+use sandbox_proto::runner::v1::artifact::Kind as Made;
+use sandbox_proto::runner::v1::failure::Kind;
+use sandbox_proto::runner::v1::input::Kind::{Bundle, Plan, State};
+use sandbox_proto::runner::v1::operation::State as Went;
+use sandbox_proto::runner::v1::terraform::Mode;
+use sandbox_proto::runner::v1::terraform_result::Outcome;
+use sandbox_proto::runner::v1::{ApiCall, Object};
+use serde_json::Value;
+use sides::CANARY;
+use sides::api_server::{Answer, Api, Request};
+use sides::daemon::Run;
+use sides::objects::Objects;
+use sides::terraform::{Ask, ask, bundle, lock_file};
+
+const CONFIGMAPS: &str = "/api/v1/namespaces/demo-app/configmaps";
+
+/// `ConfigMap`s one after another: each waits for the one before.
+fn root(names: &[&str]) -> Vec<(&'static str, String)> {
+    let mut blocks = vec![
+        "terraform {
+  required_providers {
+    kubernetes = {
+      source  = \"hashicorp/kubernetes\"
+      version = \"1.13.4\"
+    }
+  }
+}
+provider \"kubernetes\" {}
+"
+        .to_owned(),
+    ];
+    let mut after = String::new();
+    for name in names {
+        blocks.push(format!(
+            "resource \"kubernetes_config_map\" \"{name}\" {{
+  metadata {{
+    name      = \"{name}\"
+    namespace = \"demo-app\"
+  }}
+  data = {{ of = \"{name}\" }}
+  {after}
+}}
+"
+        ));
+        after = format!("depends_on = [kubernetes_config_map.{name}]");
+    }
+    vec![
+        ("main.tf", blocks.concat()),
+        (".terraform.lock.hcl", lock_file()),
+    ]
+}
+
+fn packed(files: &[(&str, String)]) -> Vec<u8> {
+    let files: Vec<_> = files
+        .iter()
+        .map(|(path, text)| (*path, text.as_str()))
+        .collect();
+    bundle(&files)
+}
+
+fn configmap(name: &str) -> Object {
+    Object {
+        resource: "configmaps".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        namespace: "demo-app".to_owned(),
+        name: name.to_owned(),
+        create: true,
+        ..Object::default()
+    }
+}
+
+/// Plans it, and asks for the apply of that, with these objects allowed.
+async fn apply_of(api: &Api, files: &[(&str, String)], allowed: &[&str]) -> Ask {
+    let plan = ask(Mode::Plan, &[(Bundle, packed(files))])
+        .run(api.described())
+        .await;
+    assert_eq!(outcome(&plan), Outcome::Changes, "{}", plan.told());
+    let saved = plan.artifact(Made::Plan).unwrap().to_vec();
+    let mut apply = ask(Mode::Apply, &[(Bundle, packed(files)), (Plan, saved)]);
+    apply.work.objects = allowed.iter().map(|name| configmap(name)).collect();
+    apply
+}
+
+fn outcome(run: &Run) -> Outcome {
+    assert_eq!(run.failure, None, "{}", run.told());
+    run.terraform.as_ref().expect("a result").outcome()
+}
+
+fn states(run: &Run) -> Vec<Value> {
+    let states = run
+        .artifacts
+        .iter()
+        .filter(|(kind, _)| *kind == Made::State);
+    states
+        .map(|(_, bytes)| serde_json::from_slice(bytes).unwrap())
+        .collect()
+}
+
+/// The names of the `ConfigMap`s in a state.
+fn names(state: &Value) -> Vec<&str> {
+    let resources = state["resources"].as_array().unwrap();
+    resources
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect()
+}
+
+fn went(run: &Run) -> Vec<(&str, Went)> {
+    let operations = &run.terraform.as_ref().unwrap().operations;
+    operations
+        .iter()
+        .map(|it| (it.address.rsplit('.').next().unwrap(), it.state()))
+        .collect()
+}
+
+fn refused(run: &Run) -> Vec<&ApiCall> {
+    run.calls
+        .iter()
+        .filter(|call| !call.refused.is_empty())
+        .collect()
+}
+
+#[tokio::test]
+#[ignore = "needs the image's providers: images/mirror"]
+async fn each_operation_of_an_apply_brings_its_state_at_once() {
+    let objects = Objects::default();
+    let there = objects.clone();
+    let api = Api::start(move |request| {
+        if request.method == "POST" {
+            sleep(Duration::from_millis(300));
+        }
+        there.answer(request)
+    });
+    let files = root(&["a", "b", "c"]);
+    let apply = apply_of(&api, &files, &["a", "b", "c"]).await;
+    assert_eq!(objects.paths(), [""; 0], "a plan writes nothing");
+    let run = apply.run(api.described()).await;
+    assert_eq!(outcome(&run), Outcome::Done, "{}", run.told());
+    assert_eq!(
+        objects.paths(),
+        ["a", "b", "c"].map(|name| format!("{CONFIGMAPS}/{name}"))
+    );
+    assert_eq!(
+        went(&run),
+        ["a", "b", "c"].map(|name| (name, Went::Applied))
+    );
+    assert!(refused(&run).is_empty(), "{:?}", refused(&run));
+    let posts: Vec<_> = run
+        .calls
+        .iter()
+        .filter(|call| call.method == "POST")
+        .collect();
+    assert_eq!(posts.len(), 3);
+    assert!(
+        posts
+            .iter()
+            .all(|call| call.status == 201 && call.elapsed_ms >= 300),
+        "{posts:?}"
+    );
+
+    let states = states(&run);
+    let known: Vec<_> = states.iter().map(names).collect();
+    for upto in [&["a"][..], &["a", "b"], &["a", "b", "c"]] {
+        assert!(known.contains(&upto.to_vec()), "{known:?}");
+    }
+    assert!(known.is_sorted_by_key(Vec::len), "{known:?}");
+    let serials: Vec<_> = states
+        .iter()
+        .map(|state| state["serial"].as_u64().unwrap())
+        .collect();
+    assert!(serials.is_sorted(), "{serials:?}");
+    assert!(
+        states
+            .iter()
+            .all(|state| state["lineage"] == states[0]["lineage"])
+    );
+    println!(
+        "serials {serials:?}, resources {:?}",
+        known.iter().map(Vec::len).collect::<Vec<_>>()
+    );
+
+    for request in api.requests() {
+        assert_eq!(request.authorization, format!("Bearer {CANARY}"));
+    }
+    // Over that state there is nothing to do, and something to read.
+    let last = run.artifact(Made::State).unwrap().to_vec();
+    let again = ask(Mode::Plan, &[(Bundle, packed(&files)), (State, last)]);
+    let run = again.run(api.described()).await;
+    assert_eq!(outcome(&run), Outcome::Done, "{}", run.told());
+    assert!(
+        run.calls
+            .iter()
+            .all(|call| call.method == "GET" && call.status == 200),
+        "{:?}",
+        run.calls
+    );
+    println!("a plan of 3 took {} calls", run.calls.len());
+}
+
+#[tokio::test]
+#[ignore = "needs the image's providers: images/mirror"]
+async fn a_write_outside_the_approved_plan_gets_403_and_is_told() {
+    let objects = Objects::default();
+    let there = objects.clone();
+    let api = Api::start(move |request| there.answer(request));
+    let files = root(&["a", "b", "c"]);
+    let apply = apply_of(&api, &files, &["a"]).await;
+    let run = apply.run(api.described()).await;
+    assert_eq!(outcome(&run), Outcome::Failed);
+    assert_eq!(went(&run), [("a", Went::Applied), ("b", Went::Failed)]);
+    assert_eq!(objects.paths(), [format!("{CONFIGMAPS}/a")]);
+    let [call] = refused(&run).try_into().unwrap();
+    assert_eq!(
+        (call.method.as_str(), call.path.as_str(), call.status),
+        ("POST", CONFIGMAPS, 403)
+    );
+    assert!(
+        call.refused.contains("metadata.name is \"b\""),
+        "{}",
+        call.refused
+    );
+    let said = &run.terraform.as_ref().unwrap().diagnostics;
+    assert!(
+        said[0].summary.contains("agent-sandbox lets no POST"),
+        "{said:?}"
+    );
+    let states = states(&run);
+    assert_eq!(names(states.last().unwrap()), ["a"]);
+}
+
+#[tokio::test]
+#[ignore = "needs the image's providers: images/mirror"]
+async fn an_apply_that_outlasts_its_time_tells_what_it_did() {
+    let objects = Objects::default();
+    let there = objects.clone();
+    let api = Api::start(move |request: &Request| {
+        let name = request.json()["metadata"]["name"].clone();
+        if request.method == "POST" && name == "b" {
+            Answer::Silence
+        } else {
+            there.answer(request)
+        }
+    });
+    let files = root(&["a", "b", "c"]);
+    let mut apply = apply_of(&api, &files, &["a", "b", "c"]).await;
+    apply.timeout_ms = 6_000;
+    let run = apply.run(api.described()).await;
+    let (kind, detail) = run.failure.clone().unwrap();
+    assert_eq!(kind, Kind::Timeout, "{detail}");
+    let result = run.terraform.as_ref().unwrap();
+    assert_eq!(result.outcome(), Outcome::Failed);
+    let went = went(&run);
+    assert_eq!(went[0], ("a", Went::Applied));
+    assert_eq!(went[1].0, "b");
+    assert_ne!(went[1].1, Went::Applied);
+    assert_eq!(went.len(), 2, "c was not started");
+    assert_eq!(names(states(&run).last().unwrap()), ["a"]);
+}
+
+#[tokio::test]
+#[ignore = "needs the image's providers: images/mirror"]
+async fn an_api_server_that_repeats_the_token_does_not_get_it_into_a_plan() {
+    let api = Api::start(|request| {
+        let token = request.authorization.trim_start_matches("Bearer ");
+        assert_eq!(token, CANARY);
+        let text = format!(
+            "{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{{\"name\":\"a\",\
+             \"namespace\":\"demo-app\",\"uid\":\"u\"}},\"data\":{{\"of\":\"{token}\"}}}}"
+        );
+        Answer::Http(
+            200,
+            vec![("Content-Type", "application/json".to_owned())],
+            text.into(),
+        )
+    });
+    let mut files = root(&[]);
+    files[0].1 += "data \"kubernetes_config_map\" \"a\" {
+  metadata {
+    name      = \"a\"
+    namespace = \"demo-app\"
+  }
+}
+output \"of\" { value = strrev(data.kubernetes_config_map.a.data.of) }
+";
+    let run = ask(Mode::Plan, &[(Bundle, packed(&files))])
+        .run(api.described())
+        .await;
+    assert_eq!(outcome(&run), Outcome::Changes, "{}", run.told());
+    let saved = run.artifact(Made::Plan).unwrap().to_vec();
+    let facts = ask(Mode::Facts, &[(Bundle, packed(&files)), (Plan, saved)]);
+    let run = facts.run(api.described()).await;
+    let shown = run.artifact(Made::PlanJson).unwrap();
+    let stars = "*".repeat(CANARY.len());
+    assert!(find(shown, stars.as_bytes()).is_some(), "it was read");
+    let reversed: String = CANARY.chars().rev().collect();
+    for token in [CANARY, &reversed] {
+        assert!(find(shown, token.as_bytes()).is_none());
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs the image's providers: images/mirror"]
+async fn a_lock_file_of_other_bytes_is_refused_in_terraforms_words() {
+    let api = Api::start(|_| Answer::Silence);
+    let mut files = root(&["a"]);
+    for (lock, says) in [
+        (files[1].1.replace("h1:", "h1:0"), "checksums"),
+        (files[1].1.replace("1.13.4", "1.13.3"), "1.13.3"),
+        (String::new(), "lock file"),
+    ] {
+        files[1].1 = lock;
+        let run = ask(Mode::Plan, &[(Bundle, packed(&files))])
+            .run(api.described())
+            .await;
+        assert_eq!(outcome(&run), Outcome::Failed);
+        assert_eq!(run.phases, ["unpack", "init"]);
+        let said = format!("{:?}", run.terraform.unwrap().diagnostics);
+        assert!(said.contains(says), "{said}");
+    }
+}
