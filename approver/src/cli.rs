@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use sandbox_core::audit::RequestPrefix;
+use sandbox_core::ids::MIN_APPROVAL_PREFIX;
 
 /// What a human may ask of sandboxd.
 ///
@@ -11,7 +12,9 @@ use sandbox_core::audit::RequestPrefix;
 /// $XDG_STATE_HOME/agent-sandbox or ~/.local/state/agent-sandbox, and holds the daemon to the one it
 /// kept before. A trail that was rolled back, forked or signed with another key is an ALARM.
 ///
-/// Exit codes: 0 all is well, 1 the answer could not be had, 2 wrong usage, 3 ALARM.
+/// Exit codes: 0 all is well, 1 the answer could not be had, 2 wrong usage, 3 ALARM, 4 no verdict was
+/// recorded or yours does not count, 5 granted but what it was granted for did not succeed, 128 and the
+/// signal's number when a signal ended the run (130 after Ctrl-C).
 #[derive(Debug, Parser)]
 #[command(name = "approver", version)]
 pub(crate) struct Cli {
@@ -29,10 +32,66 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// List what waits for a verdict of yours, the newest first.
+    List(ListArgs),
+    /// Show all there is to know of one approval, its dangers first. Nothing of it is cut.
+    Show(ShowArgs),
+    /// Show an approval, ask, and record a yes.
+    ///
+    /// What destroys or replaces something is granted at a terminal only, by typing the name of such an
+    /// object as kind/namespace/name.
+    Grant(GrantArgs),
+    /// Record a no. It ends the approval, whatever others say.
+    Deny(DenyArgs),
+    /// Watch, read, grant and deny approvals on the whole screen, as they come.
+    Watch,
     /// Show the audit trail, of one request or all of it, and verify it.
     Audit(AuditArgs),
     /// Show how sandboxd and what it depends on are doing.
     Status(StatusArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    /// Also those that ended in the last seven days.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// A JSON array.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ShowArgs {
+    /// The approval's id, or its first 6 characters and more.
+    #[arg(value_parser = approval_id)]
+    pub(crate) id: String,
+    /// One JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct GrantArgs {
+    /// The approval's id, or its first 6 characters and more.
+    #[arg(value_parser = approval_id)]
+    pub(crate) id: String,
+    /// Wait for the end of the apply that uses the grant, and tell it.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Why, for those who read the trail later; at most 1,000 characters.
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DenyArgs {
+    /// The approval's id, or its first 6 characters and more.
+    #[arg(value_parser = approval_id)]
+    pub(crate) id: String,
+    /// Why, for the agent and for those who read the trail later; at most 1,000 characters.
+    #[arg(long, value_name = "TEXT", value_parser = reason)]
+    pub(crate) reason: String,
 }
 
 #[derive(Args, Debug)]
@@ -60,4 +119,85 @@ pub(crate) struct StatusArgs {
     /// One JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// An approval's id or the beginning of one. Letters that are not used are read as the digits they are
+/// taken for.
+fn approval_id(typed: &str) -> Result<String, String> {
+    let id: String = typed
+        .trim()
+        .chars()
+        .map(|c| match c.to_ascii_lowercase() {
+            'o' => '0',
+            'i' | 'l' => '1',
+            other => other,
+        })
+        .collect();
+    let symbols = id
+        .chars()
+        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    if symbols && (MIN_APPROVAL_PREFIX..=APPROVAL_ID_LENGTH).contains(&id.len()) {
+        Ok(id)
+    } else {
+        Err(format!(
+            "an approval's id has {APPROVAL_ID_LENGTH} digits and lower-case letters, of which the first \
+             {MIN_APPROVAL_PREFIX} may do; `approver list` shows them"
+        ))
+    }
+}
+
+const APPROVAL_ID_LENGTH: usize = 12;
+
+/// A reason as the daemon takes it.
+pub(crate) fn reason(typed: &str) -> Result<String, String> {
+    let reason = typed.trim();
+    match reason.chars().count() {
+        0 => Err("say why: the reason is empty".to_owned()),
+        1..=MAX_REASON => Ok(reason.to_owned()),
+        some => Err(format!(
+            "it may have {MAX_REASON} characters and has {some}"
+        )),
+    }
+}
+
+/// In characters.
+const MAX_REASON: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn an_id_is_read_as_people_type_it() {
+        for (typed, id) in [
+            ("7k2m9x4q8wab", "7k2m9x4q8wab"),
+            (" 7K2M9X\n", "7k2m9x"),
+            ("Oil4q8", "0114q8"),
+        ] {
+            assert_eq!(approval_id(typed), Ok(id.to_owned()), "{typed:?}");
+        }
+        for bad in [
+            "",
+            "7k2m9",
+            "7k2m9x4q8wabc",
+            "7k2m9-",
+            "7k2m9\u{445}",
+            "--json",
+        ] {
+            assert!(approval_id(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_reason_is_neither_empty_nor_too_long() {
+        assert_eq!(reason(" why \n"), Ok("why".to_owned()));
+        assert!(reason(" \t").is_err());
+        assert!(reason(&"\u{e9}".repeat(1000)).is_ok());
+        assert!(reason(&"x".repeat(1001)).is_err());
+    }
 }

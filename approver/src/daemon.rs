@@ -1,5 +1,7 @@
 //! The connection to sandboxd, and its refusals in words.
 
+mod approvals;
+
 use std::error::Error as _;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -14,6 +16,7 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Status, Streaming};
+use tonic_types::StatusExt as _;
 use tower::service_fn;
 
 use crate::escape::escape;
@@ -24,6 +27,11 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// For the daemon to read its whole trail.
 const VERIFY_LIMIT: Duration = Duration::from_mins(30);
+
+/// The longest message taken. A plan is never cut, so this only keeps a broken daemon from filling our memory.
+const LARGEST_MESSAGE: usize = 256 * 1024 * 1024;
+
+pub(crate) use approvals::{Changes, Verdict};
 
 /// The daemon at one socket, and who the kernel says is at either end.
 #[derive(Debug)]
@@ -52,7 +60,7 @@ impl Daemon {
         // The name only fills in `:authority`.
         let channel =
             Endpoint::from_static("http://sandboxd").connect_with_connector_lazy(connector);
-        let client = ApproverServiceClient::new(channel);
+        let client = ApproverServiceClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
         Ok(Self {
             client,
             socket: socket.to_owned(),
@@ -125,11 +133,7 @@ impl Daemon {
     }
 
     fn refused(&self, status: &Status) -> Failure {
-        let (socket, uid, said) = (
-            self.socket.display(),
-            self.own_uid,
-            escape(status.message()),
-        );
+        let (socket, uid, said) = (self.socket.display(), self.own_uid, said(status));
         let is = |codes: &[Code]| codes.contains(&status.code());
         Failure::Error(if is(&[Code::Unauthenticated, Code::PermissionDenied]) {
             format!(
@@ -137,8 +141,7 @@ impl Daemon {
                  Only the uids under [approvers] in its configuration may use this socket. Run this \
                  as one of them, for example: sudo -u sandbox-approver approver status"
             )
-        } else if status.source().is_some() || is(&[Code::Unavailable, Code::Cancelled]) {
-            // What has a cause here comes from the connection, not from the daemon.
+        } else if broke(status) {
             format!(
                 "The connection to sandboxd on {socket} broke (as uid {uid}): {said}\n\
                  Look whether sandboxd is still running, and what its log says."
@@ -166,6 +169,25 @@ impl LineStream<'_> {
             Ok(line) => line.map_err(|status| self.daemon.refused(&status)),
             Err(_) => Err(silent(&self.daemon.socket, ANSWER_LIMIT)),
         }
+    }
+}
+
+/// Whether the connection failed, and not the daemon refused: what has a cause here comes from the
+/// connection, and a refusal of the daemon's own has a code of its own.
+fn broke(status: &Status) -> bool {
+    let refusal = status.get_details_error_info().is_some();
+    !refusal
+        && (status.source().is_some()
+            || [Code::Unavailable, Code::Cancelled].contains(&status.code()))
+}
+
+/// What the daemon says, and what it says to do next.
+fn said(status: &Status) -> String {
+    let said = escape(status.message());
+    let info = status.get_details_error_info();
+    match info.as_ref().and_then(|info| info.metadata.get("next")) {
+        Some(next) => format!("{said}\n{}", escape(next)),
+        None => said,
     }
 }
 

@@ -1,17 +1,24 @@
 //! The human's command line for sandboxd, over a socket that agents cannot reach.
 //!
-//! It shows and verifies the audit trail and says how the daemon is doing. It holds nothing but the
-//! last checkpoint of the trail it saw, under its own uid, and every run holds the daemon to it: a trail
-//! that was rolled back, forked or signed with another key is an alarm.
+//! It shows what agents ask for, records what people say to it, shows and verifies the audit trail and
+//! says how the daemon is doing. It holds nothing but the last checkpoint of the trail it saw, under its
+//! own uid, and every run holds the daemon to it: a trail that was rolled back, forked or signed with
+//! another key is an alarm.
 
 mod cli;
 mod daemon;
 mod memory;
 mod home;
 mod continuity;
+mod access;
+mod approvals;
+mod watch;
 mod audit;
 mod status;
+mod document;
+mod terminal;
 mod escape;
+mod clock;
 mod failure;
 
 use std::io::{self, BufWriter, Write};
@@ -19,6 +26,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+use access::{Access, Standing};
 use cli::{Cli, Command};
 use continuity::Held;
 use daemon::Daemon;
@@ -48,59 +56,56 @@ async fn session(cli: &Cli) -> Vec<Failure> {
 }
 
 async fn try_session(cli: &Cli) -> Result<Vec<Failure>, Failure> {
+    if matches!(cli.command, Command::Watch) {
+        watch::check_terminal()?;
+    }
     let memory = Memory::open(&cli.socket)?;
     let mut anchors: Vec<Held> = memory.kept().into_iter().collect();
     if let Command::Audit(args) = &cli.command {
         anchors.extend(args.since.as_deref().map(memory::read_given).transpose()?);
     }
-    let mut daemon = Daemon::connect(&cli.socket).await?;
-    let (status, newest, mut failures) = hold(&mut daemon, &anchors).await?;
-
-    let mut out = BufWriter::new(io::stdout().lock());
-    let done = match &cli.command {
-        Command::Audit(args) => {
-            let known = anchors
-                .iter()
-                .map(|held| held.checkpoint)
-                .chain(newest)
-                .collect();
-            audit::run(args, &mut daemon, known, &mut out).await
-        }
-        Command::Status(args) => status::run(args, &daemon, &status, newest.as_ref(), &mut out),
+    let access = Access {
+        socket: &cli.socket,
+        anchors,
     };
-    let done = done.and_then(|()| Ok(out.flush()?));
+    let (daemon, standing) = access.connect().await?;
+    let newest = standing.newest;
+    let done = run_command(cli, &access, daemon, &standing).await;
+    let mut failures = standing.alarms;
     // The alarm comes last: the end of a long output is what gets read.
     failures.splice(0..0, done.err());
-    if let (Some(newest), true) = (newest, failures.is_empty()) {
+    let well = |failure: &Failure| {
+        matches!(
+            failure,
+            Failure::Refused(_) | Failure::Unsuccessful(_) | Failure::Ended { .. }
+        )
+    };
+    if let (Some(newest), true) = (newest, failures.iter().all(well)) {
         // Only a trail that held in every respect is worth holding later ones to.
         failures.extend(memory.keep(newest).err());
     }
     Ok(failures)
 }
 
-type Standing = (
-    sandbox_proto::approver::v1::GetStatusResponse,
-    Option<continuity::Newest>,
-    Vec<Failure>,
-);
-
-/// Asks the daemon where it stands and holds that against every checkpoint known here.
-async fn hold(daemon: &mut Daemon, anchors: &[Held]) -> Result<Standing, Failure> {
-    let mut failures = Vec::new();
-    let status = daemon.status(anchors.first().map_or(0, Held::seq)).await?;
-    let newest = match continuity::newest(&status) {
-        Ok(newest) => newest,
-        Err(failure) => {
-            failures.push(failure);
-            None
+async fn run_command(
+    cli: &Cli,
+    access: &Access<'_>,
+    mut daemon: Daemon,
+    standing: &Standing,
+) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout());
+    let done = match &cli.command {
+        Command::List(args) => approvals::list(args, &mut daemon, &mut out).await,
+        Command::Show(args) => approvals::show(args, &mut daemon, &mut out).await,
+        Command::Grant(args) => approvals::grant(args, access, daemon, standing, &mut out).await,
+        Command::Deny(args) => approvals::deny(args, &mut daemon, &mut out).await,
+        Command::Watch => watch::run(access, daemon, standing).await,
+        Command::Audit(args) => {
+            let known = access.anchors.iter().map(|held| held.checkpoint);
+            let known = known.chain(standing.newest).collect();
+            audit::run(args, &mut daemon, known, &mut out).await
         }
+        Command::Status(args) => status::run(args, &mut daemon, standing, &mut out).await,
     };
-    for (number, held) in anchors.iter().enumerate() {
-        let hash = match number {
-            0 => status.at_seq_hash.clone(),
-            _ => daemon.status(held.seq()).await?.at_seq_hash,
-        };
-        failures.extend(continuity::check(held, newest.as_ref(), &hash).err());
-    }
-    Ok((status, newest, failures))
+    done.and_then(|()| Ok(out.flush()?))
 }

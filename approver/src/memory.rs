@@ -10,6 +10,7 @@ use rustix::fs::OFlags;
 use sandbox_core::audit::Checkpoint;
 
 use crate::continuity::{Held, Newest, check_signature};
+use crate::document::{Tone, tell};
 use crate::failure::Failure;
 use crate::home;
 
@@ -69,7 +70,7 @@ impl Memory {
                 self.path.display()
             );
             // Nobody has to read it.
-            drop(writeln!(io::stderr(), "{first}"));
+            drop(tell(Tone::Plain, &first));
         }
         Ok(())
     }

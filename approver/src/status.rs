@@ -3,35 +3,41 @@
 use std::io::Write;
 
 use sandbox_core::audit::{Fields, UtcMillis, Value};
-use sandbox_proto::approver::v1::{GetStatusResponse, Part};
+use sandbox_proto::approver::v1::{Approval, Part};
 
+use crate::access::Standing;
+use crate::approvals::{told_count, waiting};
 use crate::cli::StatusArgs;
-use crate::continuity::Newest;
 use crate::daemon::Daemon;
 use crate::escape::escape;
 use crate::failure::Failure;
 
-pub(crate) fn run(
+pub(crate) async fn run(
     args: &StatusArgs,
-    daemon: &Daemon,
-    status: &GetStatusResponse,
-    newest: Option<&Newest>,
+    daemon: &mut Daemon,
+    standing: &Standing,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
+    // All the rest is worth telling when this one answer cannot be had.
+    let (approvals, failed) = match daemon.approvals(false).await {
+        Ok(approvals) => (Some(approvals), None),
+        Err(failure) => (None, Some(failure)),
+    };
     if args.json {
-        writeln!(out, "{}", json(daemon, status, newest))?;
+        writeln!(out, "{}", json(daemon, standing, approvals.as_deref()))?;
     } else {
-        tell(daemon, status, newest, out)?;
+        tell(daemon, standing, approvals.as_deref(), out)?;
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 fn tell(
     daemon: &Daemon,
-    status: &GetStatusResponse,
-    newest: Option<&Newest>,
+    standing: &Standing,
+    approvals: Option<&[Approval]>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
+    let Standing { status, newest, .. } = standing;
     let uid = daemon
         .uid()
         .map_or_else(|| "an unknown uid".to_owned(), |uid| format!("uid {uid}"));
@@ -44,6 +50,9 @@ fn tell(
     for Part { name, ok, detail } in &status.parts {
         let ok = if *ok { "ok" } else { "NOT OK" };
         writeln!(out, "  {:<12} {ok:<6}  {}", escape(name), escape(detail))?;
+    }
+    if let Some(approvals) = approvals {
+        writeln!(out, "{}", told_count(approvals))?;
     }
     writeln!(out, "Requests running: {}", status.requests_running)?;
     writeln!(
@@ -70,9 +79,11 @@ fn tell(
 }
 
 /// One object in the trail's own spelling: ASCII on one line.
-fn json(daemon: &Daemon, status: &GetStatusResponse, newest: Option<&Newest>) -> Value {
+fn json(daemon: &Daemon, standing: &Standing, approvals: Option<&[Approval]>) -> Value {
+    let Standing { status, newest, .. } = standing;
+    let pending = approvals.map(waiting);
     let parts: Vec<Fields> = status.parts.iter().map(part).collect();
-    let checkpoint = newest.map(|newest| {
+    let checkpoint = newest.as_ref().map(|newest| {
         object([
             ("seq", newest.head.seq.0.into()),
             ("hash", newest.head.hash.to_string().into()),
@@ -90,6 +101,7 @@ fn json(daemon: &Daemon, status: &GetStatusResponse, newest: Option<&Newest>) ->
                 .into(),
         ),
         ("parts", parts.into()),
+        ("approvals_pending", pending.into()),
         ("requests_running", status.requests_running.into()),
         ("pool_ready", status.pool_ready.into()),
         ("pool_size", status.pool_size.into()),

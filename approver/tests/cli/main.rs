@@ -2,6 +2,15 @@
 #![cfg(test)]
 
 mod scripted;
+mod desk;
+mod plans;
+mod seat;
+mod list;
+mod show;
+mod grant;
+mod deny;
+mod wait;
+mod watch;
 mod audit;
 mod checkpoints;
 mod connecting;

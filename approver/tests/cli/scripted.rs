@@ -20,10 +20,12 @@ use sandbox_proto::approver::v1::approver_service_server::{
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 use tokio::process::Command;
-use tokio::task::JoinHandle;
+use tokio::runtime::{Builder, Runtime};
 use tokio_stream::wrappers::UnixListenerStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
+
+use crate::desk::{Changes, Desk};
 
 pub const NOW_MS: i64 = 1_772_357_400_000;
 
@@ -131,17 +133,55 @@ impl From<&Trail> for Script {
     }
 }
 
-struct Scripted(Arc<Mutex<Script>>);
+struct Scripted {
+    script: Arc<Mutex<Script>>,
+    desk: Desk,
+}
 
 impl Scripted {
     fn script(&self) -> Result<Script, Status> {
-        let script = self.0.lock().unwrap().clone();
+        let script = self.script.lock().unwrap().clone();
         script.refusal.clone().map_or(Ok(script), Err)
     }
 }
 
 #[tonic::async_trait]
 impl ApproverService for Scripted {
+    type WatchApprovalsStream = Changes;
+
+    async fn list_approvals(
+        &self,
+        request: Request<proto::ListApprovalsRequest>,
+    ) -> Result<Response<proto::ListApprovalsResponse>, Status> {
+        self.script()?;
+        Ok(Response::new(self.desk.list(request.into_inner())))
+    }
+
+    async fn get_approval(
+        &self,
+        request: Request<proto::GetApprovalRequest>,
+    ) -> Result<Response<proto::GetApprovalResponse>, Status> {
+        self.script()?;
+        let shown = self.desk.get(&request.get_ref().approval_id)?;
+        Ok(Response::new(shown))
+    }
+
+    async fn record_verdict(
+        &self,
+        request: Request<proto::RecordVerdictRequest>,
+    ) -> Result<Response<proto::RecordVerdictResponse>, Status> {
+        self.script()?;
+        Ok(Response::new(self.desk.record(request.into_inner())?))
+    }
+
+    async fn watch_approvals(
+        &self,
+        _: Request<proto::WatchApprovalsRequest>,
+    ) -> Result<Response<Changes>, Status> {
+        self.script()?;
+        Ok(Response::new(self.desk.watch()))
+    }
+
     type QueryAuditStream = Pin<Box<dyn Stream<Item = Result<proto::AuditLine, Status>> + Send>>;
 
     async fn query_audit(
@@ -230,29 +270,59 @@ impl ApproverService for Scripted {
 pub struct Stage {
     folder: TempDir,
     script: Arc<Mutex<Script>>,
-    server: JoinHandle<()>,
+    pub desk: Desk,
+    /// A runtime of its own, so that its end is the end of every connection, as a daemon's end is.
+    server: Option<Runtime>,
 }
 
 impl Stage {
     pub fn set(script: impl Into<Script>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let script = Arc::new(Mutex::new(script.into()));
-        let listener = UnixListener::bind(folder.path().join("approver.sock")).unwrap();
-        let service = ApproverServiceServer::new(Scripted(Arc::clone(&script)));
+        let mut stage = Self {
+            folder,
+            script: Arc::new(Mutex::new(script.into())),
+            desk: Desk::default(),
+            server: None,
+        };
+        stage.start();
+        stage
+    }
+
+    /// A stage with a whole trail and these approvals.
+    pub fn with(approvals: impl IntoIterator<Item = proto::GetApprovalResponse>) -> Self {
+        let stage = Self::set(&Trail::of(1, "succeeded"));
+        for approval in approvals {
+            stage.desk.put(approval);
+        }
+        stage
+    }
+
+    pub fn start(&mut self) {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let inside = runtime.enter();
+        let listener = UnixListener::bind(self.socket()).unwrap();
+        let service = ApproverServiceServer::new(Scripted {
+            script: Arc::clone(&self.script),
+            desk: self.desk.clone(),
+        });
         let serve = tonic::transport::Server::builder().add_service(service);
         let connections = UnixListenerStream::new(listener).filter(Result::is_ok);
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the test's own server; it ends with the test"
-        )]
-        let server =
-            tokio::spawn(async move { serve.serve_with_incoming(connections).await.unwrap() });
-        Self {
-            folder,
-            script,
-            server,
+        runtime.spawn(async move { serve.serve_with_incoming(connections).await.unwrap() });
+        drop(inside);
+        self.server = Some(runtime);
+    }
+
+    /// Ends it and every connection to it; nobody listens any more.
+    pub fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.shutdown_background();
         }
+        std::fs::remove_file(self.socket()).unwrap();
     }
 
     /// What it answers from now on.
@@ -293,7 +363,9 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        self.server.abort();
+        if let Some(server) = self.server.take() {
+            server.shutdown_background();
+        }
     }
 }
 
