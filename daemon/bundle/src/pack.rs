@@ -170,9 +170,6 @@ impl Packing {
     /// A file, or a folder with all that is in it.
     fn listed_data(&mut self, path: &str) -> Result<(), PackError> {
         let path = parse(path.strip_suffix('/').unwrap_or(path))?;
-        if names::role(path.name()) == Role::AutoValues && path.folder().is_empty() {
-            return Err(unlisted_values(path.as_str()));
-        }
         let kind = self
             .folder
             .kind(path.as_str())

@@ -235,6 +235,16 @@ fn values_that_terraform_reads_unasked_must_be_listed() {
 }
 
 #[test]
+fn only_an_editors_own_mark_is_a_link_that_is_passed_over() {
+    let dir = folder(&[("main.tf", b"")]);
+    symlink("nowhere", dir.path().join("x.auto.tfvars")).unwrap();
+    refused(pack(&dir), &["x.auto.tfvars", "var_files"]);
+    fs::remove_file(dir.path().join("x.auto.tfvars")).unwrap();
+    fs::write(dir.path().join(".#x.auto.tfvars"), "").unwrap();
+    refused(pack(&dir), &[".#x.auto.tfvars", "var_files"]);
+}
+
+#[test]
 fn listed_files_are_there_beneath_the_folder() {
     let dir = folder(&[("main.tf", b"")]);
     for (listed, word) in [
@@ -384,5 +394,37 @@ fn what_is_swapped_for_a_link_meanwhile_is_never_read_through_it() {
     assert!(
         packed > 0 && refused > 0,
         "{packed} packed, {refused} refused: nothing was swapped in time"
+    );
+}
+
+#[test]
+fn a_file_that_is_written_to_while_it_is_read_is_refused() {
+    use std::os::unix::fs::FileExt as _;
+    let line = b"# 3456789012345\n";
+    let dir = folder(&[("main.tf", &line.repeat(1 << 18))]); // 4 MiB: longer to read than a clock's tick
+    let file = fs::File::options()
+        .write(true)
+        .open(dir.path().join("main.tf"))
+        .unwrap();
+    let stop = AtomicBool::new(false);
+    let mut said = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                file.write_all_at(line, 0).unwrap(); // the length stays
+            }
+        });
+        for _ in 0..2_000 {
+            if let Err(e) = pack(&dir) {
+                said.push(e.to_string());
+                break;
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(
+        said.first()
+            .is_some_and(|said| said.contains("written to while it was read")),
+        "{said:?}"
     );
 }

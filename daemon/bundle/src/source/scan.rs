@@ -360,3 +360,106 @@ fn is_ident_start(b: u8) -> bool {
 fn is_ident(b: u8) -> bool {
     is_ident_start(b) || b.is_ascii_digit() || b == b'-'
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kinds that a text is made of, and what each is.
+    fn pieces(text: &str) -> Vec<(Kind, &str)> {
+        let tokens = scan(text).unwrap();
+        tokens
+            .iter()
+            .map(|token| (token.kind, &text[token.start..token.end]))
+            .collect()
+    }
+
+    fn idents(text: &str) -> Vec<(&str, u32)> {
+        let tokens = scan(text).unwrap();
+        let idents = tokens.iter().filter(|token| token.kind == Kind::Ident);
+        idents
+            .map(|token| (&text[token.start..token.end], token.line))
+            .collect()
+    }
+
+    #[test]
+    fn a_heredoc_ends_at_its_marker_alone_on_a_line() {
+        for inside in [
+            "EOTX\n",
+            "EOT x\n",
+            "x EOT\n",
+            "$EOT\n",
+            "%EOT\n",
+            "${a}EOT\n",
+            "$${a}EOT\n",
+            "%{if a}EOT\n",
+            "$\nx\n",
+        ] {
+            let text = format!("{inside} EOT\t\r\n");
+            let tokens = format!("x = <<EOT\n{text}after\n");
+            let found = pieces(&tokens);
+            let close = found
+                .iter()
+                .position(|(kind, _)| *kind == Kind::CloseHeredoc)
+                .unwrap();
+            assert_eq!(found[close].1, " EOT\t", "{inside:?}");
+            assert_eq!(found[close + 1], (Kind::Newline, "\r\n"));
+            assert_eq!(found[close + 2], (Kind::Ident, "after"), "{inside:?}");
+        }
+        assert_eq!(idents("x = <<-A\n\u{a0}A\u{2003}\ny"), [("x", 1), ("y", 3)]);
+        // A line that only follows a sign is a line of its own.
+        assert_eq!(idents("x = <<A\n$\nA\ny"), [("x", 1), ("y", 4)]);
+    }
+
+    #[test]
+    fn a_heredoc_in_a_template_of_a_heredoc_ends_by_itself() {
+        let text = "x = <<A\n${<<B\nA\nB\n}\nA\ny";
+        assert_eq!(idents(text), [("x", 1), ("y", 7)]);
+    }
+
+    #[test]
+    fn signs_that_begin_no_template_stay_text() {
+        for text in [
+            "\"$\"y",
+            "\"$$\"y",
+            "\"$${x}\"y",
+            "\"$$${x}\"y",
+            "\"%%{x}\"y",
+            "\"100%\"y",
+            "\"$\\\"x\"y",
+        ] {
+            assert_eq!(idents(text), [("y", 1)], "{text}");
+        }
+        for text in [
+            "\"%${x}\"y",
+            "\"$%{x}\"y",
+            "\"$${${x}\"y",
+            "\"${~x~}\"y",
+            "\"${{}[\"}\"]}${x}\"y",
+        ] {
+            assert_eq!(idents(text), [("x", 1), ("y", 1)], "{text}");
+        }
+    }
+
+    #[test]
+    fn comments_end_with_their_line_or_where_they_are_closed() {
+        let text = "a # \" {\r\nb // <<X\nc /* \n\" */ d /*/ */ e # f";
+        assert_eq!(
+            idents(text),
+            [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 4)]
+        );
+        let newlines = pieces(text)
+            .iter()
+            .filter(|(kind, _)| *kind == Kind::Newline)
+            .count();
+        assert_eq!(newlines, 2);
+        assert_eq!(idents("a # \r b\nc"), [("a", 1), ("c", 2)]);
+    }
+
+    #[test]
+    fn templates_have_a_depth() {
+        let deep = |n: usize| format!("{}x{}", "\"${".repeat(n), "}\"".repeat(n));
+        assert!(scan(&deep(120)).is_ok());
+        assert!(scan(&deep(130)).is_err());
+    }
+}
