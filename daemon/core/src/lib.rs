@@ -7,5 +7,6 @@ pub mod names;
 pub mod ids;
 pub mod selector;
 pub mod parameters;
+pub mod plan;
 pub mod policy;
 pub mod audit;

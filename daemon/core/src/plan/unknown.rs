@@ -1,0 +1,165 @@
+//! Values that are known only after apply: they could change after the approval, so most are refused.
+
+use serde_json::Value;
+
+use super::document::{Actions, ResourceChange};
+use super::object::{Subject, refuse};
+use super::path::{self, Step};
+use super::refusal::PlanRefusal;
+use super::source::{self, Origin, Source};
+
+/// What may be left open.
+#[derive(Debug, Default)]
+pub(super) struct Open {
+    /// Attributes that the configuration sets to something that is known only after apply.
+    pub(super) late: Vec<String>,
+    /// What the provider fills in, so a write must not have it: JSON pointers into the object.
+    pub(super) absent: Vec<String>,
+}
+
+/// Attributes that the provider fills in from the API server's answer, and that decide nothing about what
+/// runs: they may stay open wherever they stand.
+const HARMLESS: &[&str] = &[
+    "active_deadline_seconds",
+    "cluster_ip",
+    "cluster_ips",
+    "cpu",
+    "default_secret_name",
+    "external_traffic_policy",
+    "generation",
+    "health_check_node_port",
+    "hostname",
+    "id",
+    "image_pull_policy",
+    "internal_traffic_policy",
+    "ip_families",
+    "ip_family_policy",
+    "load_balancer_ingress",
+    "memory",
+    "node_port",
+    "pod_management_policy",
+    "resource_version",
+    "revision_history_limit",
+    "self_link",
+    "service_port",
+    "session_affinity_config",
+    "status",
+    "storage_class_name",
+    "target_cpu_utilization_percentage",
+    "target_port",
+    "termination_message_policy",
+    "uid",
+    "volume_name",
+];
+
+/// The same, as long as the configuration does not mention them.
+const FILLED_IN: &[&str] = &[
+    "default_request",
+    "labels",
+    "name", // of a pod template, which the API server does not read
+    "namespace",
+    "node_affinity",
+    "selector",
+];
+
+/// What the provider leaves out of its request when the configuration leaves it out. A `dynamic` block whose
+/// `for_each` is not known yet looks just like that in a plan. So the request itself is held to it.
+const LEFT_OUT: &[&str] = &[
+    "image_pull_secrets",
+    "limits",
+    "node_name",
+    "requests",
+    "resources",
+    "rolling_update",
+    "scheduler_name",
+    "service_account_name",
+    "strategy",
+    "volume",
+    "volume_mount",
+];
+
+/// Finds the values that are not known yet, and refuses those that decide what runs.
+///
+/// # Errors
+/// [`PlanRefusal::Resource`] with the first one.
+pub(super) fn check(
+    of: &ResourceChange,
+    subject: Subject,
+    source: &Source<'_>,
+) -> Result<Open, PlanRefusal> {
+    let mut open = Open::default();
+    if subject == Subject::Lifeless {
+        return Ok(open);
+    }
+    for place in source::unknown_places(&of.change.after_unknown) {
+        if free(subject, &place) {
+            open.late.push(path::written(&place));
+            continue;
+        }
+        let last = match place.iter().rev().find(|step| matches!(step, Step::Key(_))) {
+            Some(Step::Key(key)) => key.as_str(),
+            Some(Step::Index(_) | Step::Element) | None => "",
+        };
+        let is = |list: &[&str]| list.contains(&last);
+        let whole = matches!(place.last(), Some(Step::Key(_)));
+        let origin = source.origin(of, &place, &of.change.after);
+        match origin {
+            Origin::Provider | Origin::Unclear if is(HARMLESS) => {}
+            Origin::Provider if is(FILLED_IN) => {}
+            Origin::Provider | Origin::Variable
+                if is(LEFT_OUT) && whole && !stood_before(of, &place) =>
+            {
+                open.absent.push(source::pointer(&place));
+            }
+            Origin::Variable if is(HARMLESS) => {}
+            Origin::Provider | Origin::Unclear => {
+                return Err(refuse(
+                    of,
+                    path::of_schema(&place),
+                    "is known only after apply, and the plan does not say what sets it",
+                    "write its block out instead of making it with \"dynamic\", or set it",
+                ));
+            }
+            Origin::Variable | Origin::Configuration => {
+                return Err(refuse(
+                    of,
+                    path::of_schema(&place),
+                    "is known only after apply, so it could change after the approval",
+                    "write the value out, or apply what it comes from first",
+                ));
+            }
+        }
+    }
+    Ok(open)
+}
+
+/// What a `ConfigMap` or a `Secret` holds, and what an object says of itself: it may come late, and is shown as
+/// such.
+fn free(subject: Subject, place: &[Step]) -> bool {
+    let key = |index: usize| match place.get(index) {
+        Some(Step::Key(key)) => Some(key.as_str()),
+        Some(Step::Index(_) | Step::Element) | None => None,
+    };
+    let own = |word: Option<&str>| matches!(word, Some("labels" | "annotations"));
+    match subject {
+        Subject::Lifeless => true,
+        Subject::Kind(kind) => {
+            let holds = matches!(kind.name, "ConfigMap" | "Secret");
+            (holds && matches!(key(0), Some("data" | "binary_data")))
+                || (key(0) == Some("metadata") && own(key(2)))
+        }
+        Subject::Manifest => key(0) == Some("object"), // what the API server makes of the manifest
+    }
+}
+
+/// The provider keeps what stood there before, so on an update nothing that was there comes from it.
+fn stood_before(of: &ResourceChange, place: &[Step]) -> bool {
+    of.change.actions == Actions::Update
+        && source::at(&of.change.before, place).is_some_and(|value| match value {
+            Value::Null => false,
+            Value::String(text) => !text.is_empty(),
+            Value::Array(items) => !items.is_empty(),
+            Value::Object(map) => !map.is_empty(),
+            Value::Bool(_) | Value::Number(_) => true,
+        })
+}
