@@ -212,7 +212,8 @@ const fn max_bytes(kind: Kind) -> u64 {
     const MIB: u64 = 1024 * 1024;
     match kind {
         Kind::Unspecified => 0,
-        Kind::Bundle => 8 * MIB,
+        // 8 MiB of files, and what the archive puts around a thousand of them.
+        Kind::Bundle => 10 * MIB,
         Kind::State | Kind::Plan => 32 * MIB,
         Kind::Variables => MIB / 4,
     }
@@ -322,7 +323,7 @@ mod tests {
     #[test]
     fn sizes_and_digests_are_checked_before_a_byte_is_taken() {
         for (kind, max) in [
-            (Kind::Bundle, 8 * 1024 * 1024),
+            (Kind::Bundle, 10 * 1024 * 1024),
             (Kind::State, 32 * 1024 * 1024),
             (Kind::Variables, 256 * 1024),
         ] {

@@ -7,9 +7,6 @@ mod sides;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::thread;
 
 use jiff::Timestamp;
@@ -19,178 +16,14 @@ use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use prost::Message as _;
 use sandbox_proto::runner::v1::failure::Kind;
-use sandbox_proto::runner::v1::{self as proto, ApiServer, PodStatus};
+use sandbox_proto::runner::v1::{self as proto, PodStatus};
 use sandbox_runner::ending::Ending;
 use sandbox_runner::pods::summarise;
 use serde_json::{Value, json};
-use sides::daemon::{Run, prove, start, with_process, with_session};
-use sides::{PATIENCE, nobody};
+use sides::PATIENCE;
+use sides::daemon::{prove, start, with_process};
+use sides::namespace::{Namespace, sandbox};
 use tokio::time::timeout;
-
-/// A namespace on the cluster that `scripts/up` brought up, and a token that reads its pods.
-struct Namespace {
-    name: String,
-    kubeconfig: PathBuf,
-    api_server: ApiServer,
-    token: String,
-    exists: bool,
-}
-
-impl Namespace {
-    fn create(test: &str) -> Self {
-        let mut namespace = Self {
-            name: format!("runner-test-{test}-{}", std::process::id()),
-            kubeconfig: kubeconfig(),
-            api_server: ApiServer::default(),
-            token: String::new(),
-            exists: false,
-        };
-        let described = "go-template={{with index .clusters 0}}{{.cluster.server}} \
-            {{index .cluster \"certificate-authority-data\" | base64decode}}{{end}}";
-        let view = [
-            "config",
-            "view",
-            "--raw",
-            "--minify",
-            "--flatten",
-            "-o",
-            described,
-        ];
-        let described = namespace.run(&view);
-        let (server, ca_pem) = described.split_once(' ').unwrap();
-        namespace.api_server = ApiServer {
-            endpoints: vec![server.replace("https://", "")],
-            server_name: "kubernetes.default.svc".to_owned(),
-            ca_pem: ca_pem.to_owned(),
-        };
-        let name = namespace.name.clone();
-        namespace.apply(&json!([
-            { "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } },
-            { "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default", "namespace": name } },
-            { "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "reader", "namespace": name } },
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-                "metadata": { "name": "reader", "namespace": name },
-                "rules": [{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"] }],
-            },
-            {
-                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-                "metadata": { "name": "reader", "namespace": name },
-                "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader" },
-                "subjects": [{ "kind": "ServiceAccount", "name": "reader", "namespace": name }],
-            },
-        ]));
-        namespace.exists = true;
-        let token = namespace.run(&["create", "token", "reader"]);
-        token.trim().clone_into(&mut namespace.token);
-        namespace
-    }
-
-    /// kubectl's stdout.
-    fn run(&self, args: &[&str]) -> String {
-        self.run_with(args, "")
-    }
-
-    fn run_with(&self, args: &[&str], input: &str) -> String {
-        let mut child = Command::new("kubectl")
-            .arg("--kubeconfig")
-            .arg(&self.kubeconfig)
-            .args(["--namespace", &self.name])
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("kubectl in PATH");
-        let mut stdin = child.stdin.take().unwrap();
-        let input = input.to_owned();
-        let feeding = thread::spawn(move || stdin.write_all(input.as_bytes()));
-        let output = child.wait_with_output().unwrap();
-        feeding.join().unwrap().unwrap();
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "kubectl {args:?}: {stderr}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn apply(&self, items: &Value) {
-        let list = json!({ "apiVersion": "v1", "kind": "List", "items": items }).to_string();
-        self.run_with(
-            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
-            &list,
-        );
-    }
-
-    /// Creates the pods and writes their status.
-    fn create_pods(&self, pods: &[Value]) {
-        let list = json!({ "apiVersion": "v1", "kind": "List", "items": pods }).to_string();
-        self.run_with(&["create", "-f", "-"], &list);
-        if pods.iter().any(|pod| !pod["status"].is_null()) {
-            self.run_with(&["replace", "--subresource=status", "-f", "-"], &list);
-        }
-    }
-
-    /// One request, with the namespace's own token.
-    async fn read(&self, work: PodStatus) -> Run {
-        let (_, run) = with_session(async |daemon| {
-            let hello = daemon.prove(prove(self.api_server.clone(), nobody())).await;
-            assert!(hello.egress.as_ref().unwrap().closed, "{hello:?}");
-            let mut start = start(self.api_server.clone(), work);
-            start.credential = self.token.clone().into();
-            daemon.run(start).await
-        })
-        .await;
-        run
-    }
-
-    fn all_pods(&self) -> PodStatus {
-        PodStatus {
-            namespace: self.name.clone(),
-            limit: 500,
-            max_bytes: 1024 * 1024,
-            ..PodStatus::default()
-        }
-    }
-
-    /// The API server's own table of the pods: READY, STATUS and the number of RESTARTS, by name.
-    fn table(&self) -> BTreeMap<String, String> {
-        let table = self.run(&["get", "pods", "--no-headers"]);
-        let rows = table
-            .lines()
-            .filter(|line| !line.trim().is_empty())
-            .map(|line| {
-                let columns: Vec<_> = line.split_whitespace().collect();
-                (columns[0].to_owned(), columns[1..4].join(" "))
-            });
-        rows.collect()
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        if !self.exists {
-            return;
-        }
-        // Deleting waits for pods that a finalizer holds.
-        let freed = r#"{"metadata":{"finalizers":null}}"#;
-        for pod in self
-            .run(&["get", "pods", "-l", "held", "-o", "name"])
-            .lines()
-        {
-            self.run(&["patch", pod, "--type=merge", "-p", freed]);
-        }
-        self.run(&["delete", "namespace", &self.name, "--wait=false"]);
-    }
-}
-
-/// As `scripts/test` gives it, or where the native node keeps it.
-fn kubeconfig() -> PathBuf {
-    if let Some(path) = std::env::var_os("KUBECONFIG") {
-        return path.into();
-    }
-    let home = std::env::var("AGENT_SANDBOX_HOME");
-    let home = home.unwrap_or_else(|_| "/var/lib/agent-sandbox".to_owned());
-    PathBuf::from(home).join("node/kube/admin.conf")
-}
 
 /// The columns of a summary, as [`Namespace::table`] has them.
 fn row(pod: &proto::Pod) -> String {
@@ -508,89 +341,13 @@ async fn any_status_the_api_takes_has_the_columns_of_its_printer() {
     assert!(seen.len() > 15, "too few different ones: {seen:?}");
 }
 
-/// A runner's pod as a Job has it: gVisor, nothing granted, nothing reachable but the API server.
-fn sandbox(namespace: &Namespace, image: &str) -> Value {
-    let (address, port) = namespace.api_server.endpoints[0].rsplit_once(':').unwrap();
-    let to = json!([{ "ipBlock": { "cidr": format!("{address}/32") } }]);
-    let ports = json!([{ "protocol": "TCP", "port": port.parse::<u16>().unwrap() }]);
-    json!([
-        {
-            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
-            "metadata": { "name": "api-server-alone", "namespace": namespace.name },
-            "spec": {
-                "podSelector": {}, "policyTypes": ["Ingress", "Egress"],
-                "egress": [{ "to": to, "ports": ports }],
-            },
-        },
-        {
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": { "name": "sandbox", "namespace": namespace.name },
-            "spec": {
-                "runtimeClassName": "gvisor", "restartPolicy": "Never", "dnsPolicy": "Default",
-                "automountServiceAccountToken": false, "terminationGracePeriodSeconds": 0,
-                "securityContext": {
-                    "runAsUser": 65532, "runAsGroup": 65532, "runAsNonRoot": true,
-                    "seccompProfile": { "type": "RuntimeDefault" },
-                },
-                "containers": [{
-                    "name": "runner", "image": image, "imagePullPolicy": "IfNotPresent",
-                    "args": ["hold", "--idle-seconds", "60"],
-                    "resources": { "limits": { "cpu": "1", "memory": "128Mi" } },
-                    "securityContext": {
-                        "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
-                        "capabilities": { "drop": ["ALL"] },
-                    },
-                }],
-            },
-        },
-    ])
-}
-
 #[tokio::test]
 #[ignore = "needs a cluster: scripts/up"]
 async fn a_request_is_served_once_in_a_gvisor_pod_and_leaves_no_trace_in_its_log() {
     let namespace = Namespace::create("sandbox");
-    let of_all = "jsonpath={.data.*}";
-    let image = namespace.run(&[
-        "-n",
-        "sandbox-jobs",
-        "get",
-        "configmap",
-        "sandbox-images",
-        "-o",
-        of_all,
-    ]);
-    let image = image
-        .split_whitespace()
-        .next()
-        .expect("an image that scripts/up has built");
-    let of_first = "jsonpath={.items[0].status.podIP}";
-    let probe = namespace.run(&["-n", "sandbox-probe", "get", "pods", "-o", of_first]);
-    namespace.apply(&sandbox(&namespace, image));
-    namespace.run(&[
-        "wait",
-        "pod/sandbox",
-        "--for=condition=Ready",
-        "--timeout=60s",
-    ]);
-
-    let exec = || {
-        let mut kubectl = tokio::process::Command::new("kubectl");
-        kubectl.arg("--kubeconfig").arg(&namespace.kubeconfig);
-        kubectl.args([
-            "-n",
-            &namespace.name,
-            "exec",
-            "-i",
-            "sandbox",
-            "--",
-            "/runner",
-            "attach",
-        ]);
-        kubectl
-    };
-    let (first, mut daemon) = with_process(&mut exec());
-    let forbidden = format!("{probe}:7777").parse().unwrap();
+    namespace.start_sandbox(&sandbox(&namespace, &namespace.image()));
+    let (first, mut daemon) = with_process(&mut namespace.attach());
+    let forbidden = namespace.probe();
     let hello = daemon
         .prove(prove(namespace.api_server.clone(), forbidden))
         .await;
@@ -600,7 +357,7 @@ async fn a_request_is_served_once_in_a_gvisor_pod_and_leaves_no_trace_in_its_log
     assert!(hello.kernel.contains("gvisor"), "{}", hello.kernel);
     assert_eq!((hello.uid, hello.gid), (65_532, 65_532));
 
-    let (second, _) = with_process(&mut exec());
+    let (second, _) = with_process(&mut namespace.attach());
     let refused = timeout(PATIENCE, second.wait_with_output())
         .await
         .unwrap()

@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use memchr::memmem::find;
 use sandbox_proto::runner::v1::artifact::Kind as Made;
@@ -15,11 +16,14 @@ use sandbox_proto::runner::v1::failure::Kind;
 use sandbox_proto::runner::v1::input::Kind::{Bundle, Plan};
 use sandbox_proto::runner::v1::terraform::Mode;
 use sandbox_proto::runner::v1::terraform_result::Outcome;
+use sandbox_proto::runner::v1::to_runner;
+use sandbox_runner::ending::Ending;
 use sandbox_runner::places::Places;
-use sides::CANARY;
 use sides::api_server::{Answer, Api};
-use sides::daemon::Run;
+use sides::daemon::{Run, prove, with_session_at};
 use sides::terraform::{Ask, ask, base64, bundle, real};
+use sides::{CANARY, PATIENCE, nobody};
+use tokio::time::sleep;
 
 /// A root that is as good as any.
 const ROOT: &[(&str, &str)] = &[("main.tf", "resource \"terraform_data\" \"a\" {}\n")];
@@ -44,7 +48,6 @@ locals {
   found = concat(
     [for f in fileset("${path.cwd}/..", "**") : "${path.cwd}/../${f}" if !startswith(f, "data/providers")],
     ["/proc/self/environ", "/proc/self/cmdline", "/proc/self/mounts"],
-    [for f in fileset("/proc", "[0-9]*/{environ,cmdline}") : "/proc/${f}"],
   )
   read = { for f in local.found : f => try(filebase64(f), "unreadable") }
 }
@@ -261,6 +264,32 @@ async fn terraform_gets_a_listed_environment_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_daemon_that_leaves_takes_terraform_with_it() {
+    let api = silent();
+    let folder = tempfile::tempdir().unwrap();
+    let pids = folder.path().join("pids");
+    let file = pids.display();
+    let script = format!("sleep 600 &\necho $$ $! >{file}.new\nmv {file}.new {file}\nwait\n");
+    let (program, places) = stand_in(&script);
+    let places = Places {
+        work: program.path().to_owned(),
+        ..places
+    };
+    let (ended, ()) = with_session_at(&places, async |daemon| {
+        daemon.prove(prove(api.described(), nobody())).await;
+        let start = plan_of(ROOT).start(api.described());
+        daemon.send(to_runner::Frame::Start(start)).await;
+        daemon.chunk(&bundle(ROOT)).await;
+        while !pids.exists() {
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    assert_eq!(ended.unwrap_err().ending(), Ending::Gone);
+    assert_ended(&pids);
+}
+
+#[tokio::test]
 async fn a_terraform_that_does_not_stop_is_killed_with_what_it_started() {
     let api = silent();
     let folder = tempfile::tempdir().unwrap();
@@ -276,13 +305,22 @@ async fn a_terraform_that_does_not_stop_is_killed_with_what_it_started() {
     let (kind, detail) = run.failure.clone().unwrap();
     assert_eq!(kind, Kind::Timeout, "{detail}");
     assert_eq!(run.terraform.unwrap().outcome(), Outcome::Failed);
+    assert_ended(&pids);
+}
+
+/// None of the processes in the file runs any more, or will in a moment.
+fn assert_ended(pids: &Path) {
+    let deadline = Instant::now() + PATIENCE;
     let pids = fs::read_to_string(pids).unwrap();
-    for pid in pids.split_whitespace() {
+    // Gone, or waiting for a parent that no longer cares.
+    let runs = |pid: &str| {
         let state = fs::read_to_string(format!("/proc/{pid}/stat"));
-        // Gone, or waiting for a parent that no longer cares.
-        assert!(
-            state.is_err() || state.unwrap().contains(") Z "),
-            "{pid} still runs"
-        );
+        state.is_ok_and(|state| !state.contains(") Z "))
+    };
+    for pid in pids.split_whitespace() {
+        while runs(pid) {
+            assert!(Instant::now() < deadline, "{pid} still runs");
+            std::thread::yield_now();
+        }
     }
 }

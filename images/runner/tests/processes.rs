@@ -9,10 +9,13 @@ use std::process::{Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use sandbox_proto::runner::v1::input::Kind::Bundle;
+use sandbox_proto::runner::v1::terraform::Mode;
 use sandbox_proto::runner::v1::to_runner;
 use sandbox_runner::ending::Ending;
 use sides::api_server::{Answer, Api};
 use sides::daemon::{Daemon, all_pods, prove, start, with_process};
+use sides::terraform::{ask, bundle};
 use sides::{CANARY, PATIENCE, nobody};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, ChildStderr, Command};
@@ -285,6 +288,69 @@ async fn an_attached_runner_is_closed_to_its_own_user_and_leaves_no_core() {
         ["0", "0"],
         "{core}"
     );
+}
+
+/// What a provider gone bad would try first: the runner's memory, its stream, its environment.
+#[tokio::test]
+async fn what_terraform_starts_cannot_look_into_the_runner_nor_write_into_its_stream() {
+    const SCRIPT: &str = "#!/bin/bash
+[ \"$1\" != init ] || exit 0
+try() { if \"${@:2}\" 2>/dev/null; then echo \"$1: done\"; else echo \"$1: refused\"; fi >&2; }
+look() { cat \"/proc/$1/environ\" >/dev/null; }
+enter() { : </proc/$1/mem; }
+speak() { echo frames >\"/proc/$1/fd/1\"; }
+try 'look at myself' look $$
+for what in look enter speak; do try \"$what at the runner\" $what $PPID; done
+exit 1
+";
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let modes = fs::Permissions::from_mode;
+    fs::set_permissions(folder.path(), modes(0o755)).unwrap();
+    fs::copy(RUNNER, at("runner")).unwrap();
+    fs::write(at("terraform"), SCRIPT).unwrap();
+    fs::set_permissions(at("terraform"), modes(0o755)).unwrap();
+    fs::create_dir(at("work")).unwrap();
+    fs::set_permissions(at("work"), modes(0o777)).unwrap();
+    let as_nobody = || {
+        let mut command = Command::new(at("runner"));
+        if rustix::process::geteuid().is_root() {
+            command.uid(65_532).gid(65_532);
+        }
+        command
+    };
+    let api = Api::start(|_| Answer::Silence);
+    let latch = format!("runner-test-{}-closed", std::process::id());
+    let _hold = Hold::start_as(as_nobody(), latch.clone(), 30).await;
+    let mut attach = as_nobody();
+    attach
+        .args(["attach", "--latch", &latch, "--work"])
+        .arg(at("work"))
+        .arg("--terraform")
+        .arg(at("terraform"));
+    let (_attach, mut daemon) = with_process(&mut attach);
+    daemon.prove(prove(api.described(), nobody())).await;
+    let bundle = bundle(&[("main.tf", "")]);
+    let plan = ask(Mode::Plan, &[(Bundle, bundle.clone())]);
+    daemon
+        .send(to_runner::Frame::Start(plan.start(api.described())))
+        .await;
+    daemon.chunk(&bundle).await;
+    let run = daemon.collect().await;
+    assert_eq!(run.failure, None);
+    let said = &run.terraform.unwrap().diagnostics[0].detail;
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "look at myself: done",
+            "look at the runner: refused",
+            "enter at the runner: refused",
+            "speak at the runner: refused",
+        ]
+    );
+    let left = fs::metadata(at("work/run")).unwrap();
+    assert_eq!(left.permissions().mode() & 0o7777, 0o700);
 }
 
 #[tokio::test]

@@ -132,3 +132,103 @@ fn files_of<'a>(bundle: &'a Tree<'_>, folder: &str) -> impl Iterator<Item = (&'a
         (is_configuration && !name.contains('/')).then_some((path.as_str(), *bytes))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::zip::tests::{made, zip};
+    use super::*;
+
+    const MODULES: &[u8] = br#"[{"Key":"","Dir":"."},{"Key":"a","Source":"./m","Dir":"m"}]"#;
+
+    fn bundle() -> Tree<'static> {
+        let files: [(&str, &[u8]); 4] = [
+            ("main.tf", b"root"),
+            ("m/main.tf", b"module"),
+            ("m/note.txt", b"x"),
+            ("other/main.tf", b"not used"),
+        ];
+        files.map(|(path, bytes)| (path.to_owned(), bytes)).into()
+    }
+
+    /// The plan of that bundle, with some entries added or changed.
+    fn compared(changes: &[(&str, &[u8])]) -> Result<Modules, Difference> {
+        let mut entries = vec![
+            ("tfplan", &b"\xff"[..]),
+            ("tfconfig/m-/main.tf", b"root"),
+            ("tfconfig/m-a/main.tf", b"module"),
+            (MANIFEST, MODULES),
+            (LOCK, b"# nothing\n"),
+        ];
+        for change in changes {
+            entries.retain(|(name, _)| *name != change.0);
+            entries.push(*change);
+        }
+        let made: Vec<_> = entries
+            .iter()
+            .map(|(name, bytes)| made(name, bytes))
+            .collect();
+        compare(&zip(&made), &bundle())
+    }
+
+    #[test]
+    fn a_plan_of_the_bundle_is_told_from_any_other() {
+        let modules = compared(&[]).unwrap();
+        let found = br#"{"Modules":[{"Key":"a","Source":"./m","Dir":"m"},{"Key":"","Source":"","Dir":"."}]}"#;
+        assert_eq!(modules.compare(Some(found)), Ok(()));
+        for other in [
+            &br#"{"Modules":[{"Key":"","Source":"","Dir":"."}]}"#[..],
+            br#"{"Modules":[{"Key":"","Dir":"."},{"Key":"a","Source":"./m","Dir":"other"}]}"#,
+            br#"{"Modules":[{"Key":"","Dir":"."},{"Key":"a","Source":"./other","Dir":"m"}]}"#,
+        ] {
+            assert_eq!(modules.compare(Some(other)), Err(Difference::Modules));
+        }
+        assert_eq!(modules.compare(None), Err(Difference::Modules));
+        assert_eq!(modules.compare(Some(b"[]")), Err(Difference::Manifest));
+    }
+
+    #[test]
+    fn what_differs_is_named() {
+        let file = |path: &str| Difference::File(path.to_owned());
+        let stray = |path: &str| Difference::Stray(path.to_owned());
+        let cases: [(&str, &[u8], Difference); 8] = [
+            ("tfconfig/m-/main.tf", b"Root", file("main.tf")),
+            ("tfconfig/m-a/main.tf", b"", file("m/main.tf")),
+            ("tfconfig/m-/more.tf", b"", stray("tfconfig/m-/more.tf")),
+            (
+                "tfconfig/m-b/main.tf",
+                b"module",
+                stray("tfconfig/m-b/main.tf"),
+            ),
+            (
+                LOCK,
+                b"provider \"x\" {\n version = \"1\"\n}\n",
+                Difference::Lock,
+            ),
+            (MANIFEST, b"{}", Difference::Manifest),
+            (
+                MANIFEST,
+                br#"[{"Key":"","Dir":"../x"}]"#,
+                Difference::Manifest,
+            ),
+            (
+                MANIFEST,
+                br#"[{"Key":"","Dir":"."}]"#,
+                stray("tfconfig/m-a/main.tf"),
+            ),
+        ];
+        for (name, bytes, difference) in cases {
+            assert_eq!(compared(&[(name, bytes)]), Err(difference), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_list_of_modules_makes_it_panic(key in ".{0,8}", dir in "[a-z./]{0,8}", text in ".{0,40}") {
+            let listed = serde_json::json!([{ "Key": key, "Dir": dir }]).to_string();
+            compared(&[(MANIFEST, listed.as_bytes())]).ok();
+            compared(&[(MANIFEST, text.as_bytes())]).ok();
+        }
+    }
+}

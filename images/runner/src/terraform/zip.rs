@@ -162,3 +162,143 @@ fn u32_at(bytes: &[u8], at: usize) -> usize {
     let number = u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     usize::try_from(number).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use miniz_oxide::deflate::compress_to_vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    pub struct Made<'a> {
+        name: &'a str,
+        bytes: &'a [u8],
+        method: u16,
+        flags: u16,
+    }
+
+    /// An entry as Terraform writes one.
+    pub fn made<'a>(name: &'a str, bytes: &'a [u8]) -> Made<'a> {
+        Made {
+            name,
+            bytes,
+            method: 8,
+            flags: 1 << 3 | 1 << 11,
+        }
+    }
+
+    /// A zip of these entries as Go writes one, its checksums left at 0: they are not looked at.
+    pub fn zip(entries: &[Made<'_>]) -> Vec<u8> {
+        let (mut zip, mut directory) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let packed = match entry.method {
+                0 => entry.bytes.to_vec(),
+                _ => compress_to_vec(entry.bytes, 6),
+            };
+            let short = |n: usize| u16::try_from(n).unwrap().to_le_bytes();
+            let long = |n: usize| u32::try_from(n).unwrap().to_le_bytes();
+            let head = [
+                [20, 0],
+                entry.flags.to_le_bytes(),
+                entry.method.to_le_bytes(),
+            ]
+            .concat();
+            let sizes = [long(packed.len()), long(entry.bytes.len())].concat();
+            let name = short(entry.name.len());
+            directory.extend([&b"PK\x01\x02\x14\x00"[..], &head, &[0; 8], &sizes, &name].concat());
+            directory.extend([0; 12]);
+            directory.extend([&long(zip.len())[..], entry.name.as_bytes()].concat());
+            zip.extend([&b"PK\x03\x04"[..], &head, &[0; 16], &name, &[0; 2]].concat());
+            zip.extend([entry.name.as_bytes(), &packed].concat());
+        }
+        let count = u16::try_from(entries.len()).unwrap().to_le_bytes();
+        let start = u32::try_from(zip.len()).unwrap().to_le_bytes();
+        let length = u32::try_from(directory.len()).unwrap().to_le_bytes();
+        zip.extend(directory);
+        zip.extend(
+            [
+                &b"PK\x05\x06\0\0\0\0"[..],
+                &count,
+                &count,
+                &length,
+                &start,
+                &[0; 2],
+            ]
+            .concat(),
+        );
+        zip
+    }
+
+    fn all(zip: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, ZipError> {
+        read(zip, |_| true)
+    }
+
+    #[test]
+    fn wanted_entries_come_out_whole() {
+        let long = vec![7; 70_000];
+        let mut stored = made("c", b"as it is");
+        stored.method = 0;
+        let zip = zip(&[made("a", b"first"), made("b", &long), stored]);
+        let entries = all(&zip).unwrap();
+        assert_eq!(entries["a"], b"first");
+        assert_eq!(entries["b"], long);
+        assert_eq!(entries["c"], b"as it is");
+        assert_eq!(read(&zip, |name| name == "b").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_two_readers_could_read_in_two_ways_is_refused() {
+        let one = || zip(&[made("a", b"first")]);
+        let with = |change: fn(&mut Vec<u8>)| {
+            let mut zip = one();
+            change(&mut zip);
+            zip
+        };
+        let entry = |change: fn(&mut Made<'_>)| {
+            let mut made = made("a", b"first");
+            change(&mut made);
+            zip(&[made])
+        };
+        let twice = zip(&[made("a", b"1"), made("b", b"2"), made("a", b"3")]);
+        // The name is the last byte of the directory, and of the local header's fixed part.
+        let at_directory = |zip: &[u8]| zip.len() - 22 - 47;
+        let mut other_name = one();
+        other_name[30] = b'b';
+        let mut larger = one();
+        let at = at_directory(&larger);
+        larger[at + 24] += 1;
+        let mut huge = one();
+        huge[at + 27] = 0x7f;
+        for (zip, refused) in [
+            (twice, ZipError::Twice("a".to_owned())),
+            (entry(|it| it.method = 12), ZipError::Unknown),
+            (entry(|it| it.flags |= 1), ZipError::Unknown),
+            (other_name, ZipError::Broken("a".to_owned())),
+            (larger, ZipError::Broken("a".to_owned())),
+            (huge, ZipError::TooLarge),
+            (with(|zip| zip.push(0)), ZipError::Shape),
+            (with(|zip| zip.insert(0, 0)), ZipError::Shape),
+            (with(|zip| zip.truncate(50)), ZipError::Shape),
+            (Vec::new(), ZipError::Shape),
+        ] {
+            assert_eq!(all(&zip), Err(refused));
+        }
+        // A name that is not wanted counts all the same.
+        let hidden = zip(&[made("x", b"1"), made("x", b"2")]);
+        assert_eq!(
+            read(&hidden, |_| false),
+            Err(ZipError::Twice("x".to_owned()))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(at in 0_usize..200, byte in any::<u8>(), bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            all(&bytes).ok();
+            let mut zip = zip(&[made("a", b"first"), made("b", &[7; 200])]);
+            let at = at % zip.len();
+            zip[at] = byte;
+            all(&zip).ok();
+        }
+    }
+}

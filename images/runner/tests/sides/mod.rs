@@ -4,6 +4,7 @@
 
 pub mod api_server;
 pub mod daemon;
+pub mod namespace;
 pub mod objects;
 pub mod terraform;
 

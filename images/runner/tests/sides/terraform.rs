@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use sandbox_bundle::{Bundle, File, Limits};
 use sandbox_proto::runner::v1::input::Kind;
 use sandbox_proto::runner::v1::terraform::Mode;
 use sandbox_proto::runner::v1::{ApiServer, Input, Start, Terraform, artifact, start};
@@ -12,31 +13,14 @@ use tempfile::TempDir;
 use super::daemon::{Run, prove, with_session_at};
 use super::{CANARY, nobody};
 
-/// The packed source tree of these files.
+/// The packed source tree of these files, by the daemon's own hand.
 pub fn bundle(files: &[(&str, &str)]) -> Vec<u8> {
-    let mut tar = Vec::new();
-    for (path, text) in files {
-        let mut header = [0; 512];
-        let mut put = |at: usize, text: &str| {
-            header[at..at + text.len()].copy_from_slice(text.as_bytes());
-        };
-        put(0, path);
-        put(100, "0000644\0");
-        put(108, "0000000\0");
-        put(116, "0000000\0");
-        put(124, &format!("{:011o}\0", text.len()));
-        put(136, "00000000000\0");
-        put(148, "        ");
-        put(156, "0");
-        put(257, "ustar\x0000");
-        let sum: u32 = header.iter().map(|&byte| u32::from(byte)).sum();
-        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-        tar.extend_from_slice(&header);
-        tar.extend_from_slice(text.as_bytes());
-        tar.resize(tar.len().next_multiple_of(512), 0);
-    }
-    tar.resize(tar.len() + 1024, 0);
-    tar
+    let files = files.iter().map(|(path, text)| File {
+        path: path.parse().unwrap(),
+        bytes: text.as_bytes().to_vec(),
+    });
+    let bundle = Bundle::new(files.collect(), &Limits::default());
+    bundle.unwrap().to_tar()
 }
 
 /// A run of Terraform, as a daemon would ask for it.
