@@ -3,6 +3,8 @@
 //! The pid is evidence for the audit and decides nothing: it may be another process by the time
 //! anyone looks.
 
+mod login;
+
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,6 +17,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tonic::transport::server::Connected;
 
 use crate::config::{Principals, Role};
+
+pub use login::{Login, LoginUid};
 
 /// What the kernel reports for the process that connected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,6 +38,8 @@ struct PeerInner {
     role: Role,
     credentials: Option<PeerCredentials>,
     principal: Option<PrincipalName>,
+    /// An approver's, as it was at accept.
+    login: Option<Login>,
     /// Counts against the uid's connections until the last copy is gone.
     _slot: Option<OwnedSemaphorePermit>,
 }
@@ -65,10 +71,16 @@ impl Peer {
         let principal = credentials
             .and_then(|c| principals.find(role, c.uid))
             .cloned();
+        let pid = credentials.and_then(|c| c.pid);
+        let login = match role {
+            Role::Agent => None,
+            Role::Approver => pid.and_then(|pid| Login::of(pid).ok()),
+        };
         Self(Arc::new(PeerInner {
             role,
             credentials,
             principal,
+            login,
             _slot: None,
         }))
     }
@@ -97,15 +109,26 @@ impl Peer {
         self.0.credentials
     }
 
+    /// The login an approver's process descends from; `None` where it could not be looked at when it
+    /// connected, and for agents.
+    #[must_use]
+    pub fn login(&self) -> Option<Login> {
+        self.0.login
+    }
+
     /// Has the connection count against a limit until it is closed.
     #[must_use]
     pub fn holding(self, slot: OwnedSemaphorePermit) -> Self {
         let PeerInner {
-            role, credentials, ..
+            role,
+            credentials,
+            login,
+            ..
         } = *self.0;
         Self(Arc::new(PeerInner {
             role,
             credentials,
+            login,
             principal: self.0.principal.clone(),
             _slot: Some(slot),
         }))
