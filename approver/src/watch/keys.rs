@@ -24,7 +24,7 @@ pub(super) enum Effect {
 pub(super) fn help(model: &Model) -> &'static str {
     match (&model.prompt, model.reading) {
         (Some(Prompt::Sent { .. }), _) => "waiting for sandboxd",
-        (Some(_), _) => "Enter send   Esc leave it   Ctrl-U begin again",
+        (Some(_), _) => "Enter send   Esc leave it   Ctrl-U begin again   PgUp/PgDn scroll",
         (None, true) => "Up/Down PgUp/PgDn Home/End scroll   Esc back   g grant   d deny   q quit",
         (None, false) => "Up/Down choose   Enter read   g grant   d deny   a ended too   q quit",
     }
@@ -68,7 +68,7 @@ pub(super) fn pasted(model: &mut Model, text: &str) -> Effect {
 }
 
 fn move_about(model: &mut Model, key: KeyCode) -> Effect {
-    let page = isize::try_from(model.page.max(2) - 1).unwrap_or(isize::MAX);
+    let page = page(model);
     match (key, model.reading) {
         (KeyCode::Char('q'), _) => return Effect::Quit,
         (KeyCode::Esc | KeyCode::Backspace | KeyCode::Left, true) => model.reading = false,
@@ -98,6 +98,8 @@ fn move_about(model: &mut Model, key: KeyCode) -> Effect {
 )]
 fn answer(model: &mut Model, key: KeyCode) -> Effect {
     match key {
+        KeyCode::PageUp => model.scroll_by(-page(model)),
+        KeyCode::PageDown => model.scroll_by(page(model)),
         KeyCode::Esc if typed(model).is_some() => {
             model.prompt = None;
             model.warn("No verdict was recorded.");
@@ -112,6 +114,11 @@ fn answer(model: &mut Model, key: KeyCode) -> Effect {
         _ => {}
     }
     Effect::None
+}
+
+/// A screenful but one line.
+fn page(model: &Model) -> isize {
+    isize::try_from(model.page.max(2) - 1).unwrap_or(isize::MAX)
 }
 
 fn send(model: &mut Model) -> Effect {

@@ -312,6 +312,8 @@ impl Model {
         });
         match begun {
             Ok(question) => {
+                // The question stands below the dangers, wherever the person had read to.
+                self.scroll = 0;
                 self.prompt = Some(Prompt::Grant {
                     question,
                     typed: String::new(),

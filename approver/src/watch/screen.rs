@@ -1,6 +1,7 @@
 //! The terminal while the watch has it, and as it was before.
 
 use std::io::{self, Stdout, Write as _, stdout};
+use std::mem::ManuallyDrop;
 use std::panic;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +26,8 @@ static HOOK: Once = Once::new();
 
 /// The terminal. It is given back when this is dropped, and before a panic is told.
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Never dropped: it would show the cursor, which [`give_back`] does, and panic where the terminal is gone.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
     colours: Colours,
 }
 
@@ -40,7 +42,7 @@ impl Screen {
         });
         take()?;
         let mut screen = Self {
-            terminal: Terminal::new(CrosstermBackend::new(stdout()))?,
+            terminal: ManuallyDrop::new(Terminal::new(CrosstermBackend::new(stdout()))?),
             colours: Colours::wanted(),
         };
         screen.begin_anew()?;

@@ -492,3 +492,19 @@ fn what_is_read_stays_when_it_cannot_be_had_again() {
     press(&mut model, KeyCode::Char('g'));
     assert!(model.prompt.is_none());
 }
+
+#[test]
+fn the_question_stands_below_the_dangers_and_the_plan_can_still_be_read() {
+    let mut model = watch(&[replacement(NOW_MS)]);
+    screen(&mut model);
+    press(&mut model, KeyCode::End);
+    assert!(!screen(&mut model).contains("DANGERS"));
+    press(&mut model, KeyCode::Char('g'));
+    assert!(screen(&mut model).contains("DANGERS: 1"));
+    press(&mut model, KeyCode::PageDown);
+    let shown = screen(&mut model);
+    assert!(!shown.contains("DANGERS"), "{shown}");
+    assert!(shown.contains("GRANT 7k2m9x4q8wab"), "{shown}");
+    press(&mut model, KeyCode::PageUp);
+    assert!(screen(&mut model).contains("DANGERS: 1"));
+}

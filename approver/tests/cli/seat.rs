@@ -170,6 +170,12 @@ impl Seat {
         self.screen.screen_mut().set_size(some(rows), some(columns));
     }
 
+    /// The terminal goes away, as when an SSH connection breaks. Ends when what ran there has ended.
+    pub async fn hangs_up(mut self) {
+        drop(self.pty);
+        timeout(PATIENCE, self.child.wait()).await.unwrap().unwrap();
+    }
+
     /// Waits until what runs below the shell is stopped, as the kernel tells it.
     pub async fn is_stopped(&self) {
         let shell = self.child.id().unwrap();

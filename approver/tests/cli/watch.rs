@@ -203,6 +203,24 @@ async fn the_terminal_is_as_it_was_whichever_way_it_ends() {
 }
 
 #[tokio::test]
+async fn a_terminal_that_goes_away_ends_it_in_order() {
+    let stage = Stage::with([replacement(now_ms())]);
+    let code = stage.state().with_extension("code");
+    let script = format!(
+        "trap : HUP; {} --socket {} watch; echo $? > {}",
+        env!("CARGO_BIN_EXE_approver"),
+        stage.socket().display(),
+        code.display()
+    );
+    let mut seat = Seat::program(&stage, &["sh", "-c", &script], (24, 80), &[]);
+    seat.shows("1 replaces Deployment/demo-app/web").await;
+    seat.hangs_up().await;
+    // By the signal or by what it could not read or write any more, whichever came first; not by a panic.
+    let code = std::fs::read_to_string(code).unwrap();
+    assert!(["129\n", "1\n"].contains(&code.as_str()), "{code}");
+}
+
+#[tokio::test]
 async fn stopped_it_gives_the_terminal_back_and_takes_it_again() {
     let stage = Stage::with([replacement(now_ms())]);
     let mut seat = Seat::take(&stage, &["watch"]);
