@@ -127,6 +127,25 @@ fn of_manifest(
     let (version, kind) = (text("apiVersion")?, text("kind")?);
     let group = version.split_once('/').map_or("", |(group, _)| group);
     let metadata = manifest.and_then(|m| m.get("metadata"));
+    // The provider deletes what the API server answered, whatever the manifest says.
+    if let Some(answer) = values.get("object").filter(|object| object.is_object()) {
+        for at in [
+            "/apiVersion",
+            "/kind",
+            "/metadata/namespace",
+            "/metadata/name",
+        ] {
+            let said = answer.pointer(at).filter(|said| !said.is_null());
+            if said.is_some() && said != manifest.and_then(|m| m.pointer(at)) {
+                return Err(refuse(
+                    of,
+                    "its object in the state",
+                    "is another one than its manifest's",
+                    "have an operator mend the state",
+                ));
+            }
+        }
+    }
     let known = kinds::of_manifest(group, kind);
     let namespaced = known.is_none_or(|kind| kind.namespaced);
     Ok(LiveObject {

@@ -95,25 +95,39 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Who sets the value at `path` of a resource whose planned values are `after`.
-    pub(super) fn origin(&self, of: &ResourceChange, path: &[Step], after: &Value) -> Origin {
+    /// What a resource sets, and the calls that lead to its module; `None` for what is not there any more.
+    fn expressions(&self, of: &ResourceChange) -> Option<(&'a Value, Vec<String>)> {
         let calls = if of.module_address.is_empty() {
             Some(Vec::new())
         } else {
             address::calls(&of.module_address)
         };
-        let Some(calls) = calls else {
-            return Origin::Unclear;
-        };
+        let calls = calls?;
         let key = (of.type_name.as_str(), of.name.as_str());
-        let expressions = self
-            .modules
-            .get(&calls)
-            .and_then(|module| module.resources.get(&key));
-        match expressions {
-            Some(expressions) => self.within(expressions, path, after, &calls),
+        let expressions = self.modules.get(&calls)?.resources.get(&key)?;
+        Some((expressions, calls))
+    }
+
+    /// Who sets the value at `path` of a resource whose planned values are `after`.
+    pub(super) fn origin(&self, of: &ResourceChange, path: &[Step], after: &Value) -> Origin {
+        match self.expressions(of) {
+            Some((expressions, calls)) => self.within(expressions, path, after, &calls),
             None => Origin::Unclear,
         }
+    }
+
+    /// An attribute that the resource sets and no plan ever has: Terraform hands it to the provider and
+    /// forgets it.
+    pub(super) fn write_only(&self, of: &ResourceChange) -> Option<&'a str> {
+        fn within(block: &Value) -> Option<&str> {
+            block.as_object()?.iter().find_map(|(key, inner)| {
+                if key.ends_with("_wo") {
+                    return Some(key.as_str());
+                }
+                inner.as_array()?.iter().find_map(within) // blocks; expressions are objects
+            })
+        }
+        within(self.expressions(of)?.0)
     }
 
     fn within(&self, set: &Value, path: &[Step], values: &Value, calls: &[String]) -> Origin {
@@ -187,6 +201,7 @@ const PLURALS: &[(&str, &str)] = &[
     ("init_container", "initContainers"),
     ("port", "ports"),
     ("volume", "volumes"),
+    ("volume_claim_template", "volumeClaimTemplates"),
     ("volume_mount", "volumeMounts"),
 ];
 

@@ -91,6 +91,14 @@ pub(super) fn check(
     if subject == Subject::Lifeless {
         return Ok(open);
     }
+    if let Some(attribute) = source.write_only(of) {
+        return Err(refuse(
+            of,
+            attribute,
+            "is write-only: its value is in no plan, so nobody could review it",
+            "use the attribute without _wo",
+        ));
+    }
     for place in source::unknown_places(&of.change.after_unknown) {
         if free(subject, &place) {
             open.late.push(path::written(&place));

@@ -95,6 +95,73 @@ fn every_guarded_field_is_guarded() {
     }
 }
 
+/// What the provider keeps on an update it does not fill in anew, so a block that goes from something to
+/// "not known" comes from the source.
+#[test]
+fn a_block_that_was_there_and_is_not_known_any_more_is_refused() {
+    let mut plan = json("change");
+    let change = &mut entry(&mut plan, "kubernetes_deployment.zero")["change"];
+    let at = "spec/0/template/0/spec/0/volume";
+    put(&mut change["after_unknown"], at, &json!(true));
+    put(&mut change["after"], at, &json!([]));
+    put(&mut change["before"], at, &json!([]));
+    let facts = read(&plan).unwrap();
+    let zero = facts
+        .writes
+        .iter()
+        .find(|w| w.object.name == "zero")
+        .unwrap();
+    assert_eq!(
+        zero.absent,
+        ["/spec/template/spec/volumes"],
+        "nothing was there: the provider may fill it in"
+    );
+
+    let change = &mut entry(&mut plan, "kubernetes_deployment.zero")["change"];
+    put(&mut change["before"], &format!("{at}/0/name"), &json!("v"));
+    let refusal = read(&plan).unwrap_err().to_string();
+    assert!(
+        refusal.contains("spec.template.spec.volume is known only after apply"),
+        "{refusal}"
+    );
+}
+
+/// One block is written out and another comes from a `dynamic` one: which is which cannot be told.
+#[test]
+fn blocks_that_the_source_has_fewer_of_are_of_unclear_origin() {
+    let mut plan = json("create");
+    let change = &mut entry(&mut plan, "kubernetes_deployment.plain")["change"];
+    let containers = change["after"]
+        .pointer_mut("/spec/0/template/0/spec/0/container")
+        .unwrap();
+    let first = containers[0].clone();
+    containers.as_array_mut().unwrap().push(first);
+    let refusal = read(&plan).unwrap_err().to_string();
+    assert!(
+        refusal.contains(
+            "container.resources is known only after apply, and the plan does not say what sets it"
+        ),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn null_is_not_set() {
+    let mut plan = json("create");
+    let resources = plan["configuration"]["root_module"]["resources"]
+        .as_array_mut()
+        .unwrap();
+    let plain = resources
+        .iter_mut()
+        .find(|r| r["address"] == "kubernetes_deployment.plain")
+        .unwrap();
+    let pod = plain
+        .pointer_mut("/expressions/spec/0/template/0/spec/0")
+        .unwrap();
+    pod["service_account_name"] = json!({"constant_value": null});
+    assert!(read(&plan).is_ok());
+}
+
 /// Puts a value at a path of keys and indexes, and whatever leads there.
 fn put(mut at: &mut Value, path: &str, value: &Value) {
     for part in path.split('/') {
@@ -289,6 +356,49 @@ fn a_namespace_is_its_own_namespace() {
                 .contains("its namespace is not one of this root")
         );
     }
+}
+
+#[test]
+fn what_is_in_no_plan_is_refused() {
+    for (attribute, set) in [
+        (
+            "data_wo",
+            json!({"data_wo": {"references": ["var.password"]}}),
+        ),
+        ("token_wo", json!({"spec": [{"inner": [{"token_wo": {}}]}]})),
+    ] {
+        let mut plan = json("create");
+        let resources = plan["configuration"]["root_module"]["resources"]
+            .as_array_mut()
+            .unwrap();
+        let db = resources
+            .iter_mut()
+            .find(|r| r["address"] == "kubernetes_secret.db")
+            .unwrap();
+        let expressions = db["expressions"].as_object_mut().unwrap();
+        expressions.extend(set.as_object().unwrap().clone());
+        let refusal = read(&plan).unwrap_err().to_string();
+        let expected =
+            format!("kubernetes_secret.db: {attribute} is write-only: its value is in no plan");
+        assert!(refusal.starts_with(&expected), "{refusal}");
+    }
+}
+
+#[test]
+fn a_manifest_that_is_not_the_object_in_the_state_is_refused() {
+    let mut plan = json("change");
+    let gone = entry(&mut plan, "kubernetes_config_map.gone");
+    gone["type"] = json!("kubernetes_manifest");
+    let object = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "demo-app"}});
+    gone["change"]["before"] = json!({"manifest": object("gone"), "object": object("other")});
+    assert!(
+        read(&plan)
+            .unwrap_err()
+            .to_string()
+            .contains("its object in the state is another one")
+    );
+    entry(&mut plan, "kubernetes_config_map.gone")["change"]["before"]["object"] = object("gone");
+    assert!(read(&plan).is_ok());
 }
 
 #[test]
