@@ -367,6 +367,7 @@ fn what_is_swapped_for_a_link_meanwhile_is_never_read_through_it() {
     let stop = AtomicBool::new(false);
     let (mut packed, mut refused) = (0, 0);
     std::thread::scope(|scope| {
+        let _told = Told(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 // The file, then the folder it is in, as fast as it goes.
@@ -389,7 +390,6 @@ fn what_is_swapped_for_a_link_meanwhile_is_never_read_through_it() {
                 Err(_) => refused += 1,
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(
         packed > 0 && refused > 0,
@@ -397,34 +397,36 @@ fn what_is_swapped_for_a_link_meanwhile_is_never_read_through_it() {
     );
 }
 
+/// Ends a thread that runs until it is told, also when a test fails before it tells.
+struct Told<'t>(&'t AtomicBool);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_file_that_is_written_to_while_it_is_read_is_refused() {
     use std::os::unix::fs::FileExt as _;
-    let line = b"# 3456789012345\n";
-    let dir = folder(&[("main.tf", &line.repeat(1 << 18))]); // 4 MiB: longer to read than a clock's tick
+    // Longer to read than a tick of the file system's clock.
+    let dir = folder(&[("main.tf", b""), ("data", &vec![b'x'; 6 << 20])]);
+    let mut root = root(dir.path());
+    root.data = vec!["data".to_owned()];
     let file = fs::File::options()
         .write(true)
-        .open(dir.path().join("main.tf"))
+        .open(dir.path().join("data"))
         .unwrap();
     let stop = AtomicBool::new(false);
-    let mut said = Vec::new();
-    std::thread::scope(|scope| {
+    let said = std::thread::scope(|scope| {
+        let _told = Told(&stop);
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                file.write_all_at(line, 0).unwrap(); // the length stays
+                file.write_all_at(b"y", 0).unwrap(); // the length stays
             }
         });
-        for _ in 0..2_000 {
-            if let Err(e) = pack(&dir) {
-                said.push(e.to_string());
-                break;
-            }
-        }
-        stop.store(true, Ordering::Relaxed);
+        (0..200).find_map(|_| Bundle::pack(&root, &Limits::default()).err())
     });
-    assert!(
-        said.first()
-            .is_some_and(|said| said.contains("written to while it was read")),
-        "{said:?}"
-    );
+    let said = said.unwrap().to_string();
+    assert!(said.contains("written to while it was read"), "{said:?}");
 }
