@@ -2,6 +2,7 @@
 
 mod edges;
 mod four_eyes;
+mod killed;
 mod steps;
 
 use sandbox_core::approval::Part;
