@@ -48,7 +48,7 @@ pub(crate) async fn show(
     daemon: &mut Daemon,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let shown = daemon.approval(&args.id).await?;
+    let shown = daemon.approval(args.id.as_str()).await?;
     if args.json {
         writeln!(out, "{}", json::everything(&shown))?;
     } else {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use sandbox_core::approval::{ApprovalPrefix, MAX_VERDICT_REASON};
 use sandbox_core::audit::RequestPrefix;
-use sandbox_core::ids::MIN_APPROVAL_PREFIX;
 
 /// What a human may ask of sandboxd.
 ///
@@ -64,8 +64,7 @@ pub(crate) struct ListArgs {
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
     /// The approval's id, or its first 6 characters and more.
-    #[arg(value_parser = approval_id)]
-    pub(crate) id: String,
+    pub(crate) id: ApprovalPrefix,
     /// One JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -74,8 +73,7 @@ pub(crate) struct ShowArgs {
 #[derive(Args, Debug)]
 pub(crate) struct GrantArgs {
     /// The approval's id, or its first 6 characters and more.
-    #[arg(value_parser = approval_id)]
-    pub(crate) id: String,
+    pub(crate) id: ApprovalPrefix,
     /// Wait for the end of the apply that uses the grant, and tell it.
     #[arg(long)]
     pub(crate) wait: bool,
@@ -87,8 +85,7 @@ pub(crate) struct GrantArgs {
 #[derive(Args, Debug)]
 pub(crate) struct DenyArgs {
     /// The approval's id, or its first 6 characters and more.
-    #[arg(value_parser = approval_id)]
-    pub(crate) id: String,
+    pub(crate) id: ApprovalPrefix,
     /// Why, for the agent and for those who read the trail later; at most 1,000 characters.
     #[arg(long, value_name = "TEXT", value_parser = reason)]
     pub(crate) reason: String,
@@ -121,47 +118,17 @@ pub(crate) struct StatusArgs {
     pub(crate) json: bool,
 }
 
-/// An approval's id or the beginning of one. Letters that are not used are read as the digits they are
-/// taken for.
-fn approval_id(typed: &str) -> Result<String, String> {
-    let id: String = typed
-        .trim()
-        .chars()
-        .map(|c| match c.to_ascii_lowercase() {
-            'o' => '0',
-            'i' | 'l' => '1',
-            other => other,
-        })
-        .collect();
-    let symbols = id
-        .chars()
-        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    if symbols && (MIN_APPROVAL_PREFIX..=APPROVAL_ID_LENGTH).contains(&id.len()) {
-        Ok(id)
-    } else {
-        Err(format!(
-            "an approval's id has {APPROVAL_ID_LENGTH} digits and lower-case letters, of which the first \
-             {MIN_APPROVAL_PREFIX} may do; `approver list` shows them"
-        ))
-    }
-}
-
-const APPROVAL_ID_LENGTH: usize = 12;
-
 /// A reason as the daemon takes it.
 pub(crate) fn reason(typed: &str) -> Result<String, String> {
     let reason = typed.trim();
     match reason.chars().count() {
         0 => Err("say why: the reason is empty".to_owned()),
-        1..=MAX_REASON => Ok(reason.to_owned()),
+        1..=MAX_VERDICT_REASON => Ok(reason.to_owned()),
         some => Err(format!(
-            "it may have {MAX_REASON} characters and has {some}"
+            "it may have {MAX_VERDICT_REASON} characters and has {some}"
         )),
     }
 }
-
-/// In characters.
-const MAX_REASON: usize = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -170,27 +137,6 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         <Cli as clap::CommandFactory>::command().debug_assert();
-    }
-
-    #[test]
-    fn an_id_is_read_as_people_type_it() {
-        for (typed, id) in [
-            ("7k2m9x4q8wab", "7k2m9x4q8wab"),
-            (" 7K2M9X\n", "7k2m9x"),
-            ("Oil4q8", "0114q8"),
-        ] {
-            assert_eq!(approval_id(typed), Ok(id.to_owned()), "{typed:?}");
-        }
-        for bad in [
-            "",
-            "7k2m9",
-            "7k2m9x4q8wabc",
-            "7k2m9-",
-            "7k2m9\u{445}",
-            "--json",
-        ] {
-            assert!(approval_id(bad).is_err(), "{bad:?}");
-        }
     }
 
     #[test]

@@ -134,10 +134,12 @@ impl Daemon {
 
     fn refused(&self, status: &Status) -> Failure {
         let (socket, uid, said) = (self.socket.display(), self.own_uid, said(status));
+        // What to do next is said in our own words where the daemon does not let us in.
+        let message = escape(status.message());
         let is = |codes: &[Code]| codes.contains(&status.code());
         Failure::Error(if is(&[Code::Unauthenticated, Code::PermissionDenied]) {
             format!(
-                "sandboxd refused uid {uid} on {socket}: {said}\n\
+                "sandboxd refused uid {uid} on {socket}: {message}\n\
                  Only the uids under [approvers] in its configuration may use this socket. Run this \
                  as one of them, for example: sudo -u sandbox-approver approver status"
             )

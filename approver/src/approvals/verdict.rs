@@ -34,7 +34,7 @@ pub(crate) async fn grant(
     if !standing.alarms.is_empty() {
         return Err(Failure::Refused(NOT_WITH_AN_ALARM.to_owned()));
     }
-    let shown = daemon.approval(&args.id).await?;
+    let shown = daemon.approval(args.id.as_str()).await?;
     print(&describe::whole(&shown, now_ms()), Look::of_stdout(), out)?;
     out.flush()?;
     let question = Question::about(&shown, now_ms())?;
@@ -57,9 +57,9 @@ pub(crate) async fn deny(
     daemon: &mut Daemon,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let shown = daemon.approval(&args.id).await?;
+    let shown = daemon.approval(args.id.as_str()).await?;
     let Some(approval) = &shown.approval else {
-        return Err(incomplete(&args.id));
+        return Err(incomplete(args.id.as_str()));
     };
     print(
         &describe::heading(approval, now_ms()),

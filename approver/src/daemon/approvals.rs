@@ -44,6 +44,7 @@ impl Daemon {
         verdict: Verdict,
     ) -> Result<proto::Approval, Failure> {
         let id = verdict.id;
+        let word = if verdict.grant { "yes" } else { "no" };
         let ask = proto::RecordVerdictRequest {
             protocol_version: PROTOCOL_VERSION,
             approval_id: id.clone(),
@@ -68,7 +69,7 @@ impl Daemon {
             }
             Ok(Err(status)) if !broke(&status) => {
                 return Err(Failure::Refused(format!(
-                    "No verdict was recorded: {}",
+                    "Your {word} changes nothing. {}",
                     said(&status)
                 )));
             }

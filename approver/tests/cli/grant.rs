@@ -150,7 +150,7 @@ async fn a_plan_that_changed_after_it_was_shown_is_refused() {
         .desk
         .change(ID, |approval| approval.digest = vec![0xcd; 32].into());
     seat.types(&format!("{NAME}\n")).await;
-    seat.shows("No verdict was recorded: The plan is not the one that was shown.")
+    seat.shows("Your yes changes nothing. The plan is not the one that was shown.")
         .await;
     seat.shows("Look at it again: approver show.").await;
     seat.ends_with(4).await;
@@ -167,7 +167,7 @@ async fn a_refusal_of_the_daemon_is_told_in_its_words_with_what_to_do() {
     let ran = stage.run(&["grant", ID]).await.ended(
         4,
         &[
-            "No verdict was recorded: demo-agent asked for it, and cannot approve it.",
+            "Your yes changes nothing. demo-agent asked for it, and cannot approve it.",
             "Have another approver look at it.",
         ],
     );

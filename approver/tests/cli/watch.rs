@@ -115,7 +115,7 @@ async fn a_plan_that_changed_under_the_question_is_refused() {
         .desk
         .change(ID, |approval| approval.digest = vec![0xcd; 32].into());
     seat.types(&format!("{NAME}\r")).await;
-    seat.shows("No verdict was recorded: The plan is not the one that was shown.")
+    seat.shows("Your yes changes nothing. The plan is not the one that was shown.")
         .await;
     seat.types("q").await;
     seat.ends_with(0).await;
