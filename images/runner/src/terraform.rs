@@ -38,7 +38,7 @@ use unpack::Tree;
 const MAX_SHOWN_BYTES: usize = 64 * 1024 * 1024;
 
 /// What a plan file may have, in bytes: what comes back as an input.
-const MAX_PLAN_BYTES: u64 = 32 * 1024 * 1024;
+const MAX_PLAN_BYTES: usize = 32 * 1024 * 1024;
 
 /// One run of Terraform, and what it needs.
 pub struct Run<'a> {
@@ -64,12 +64,11 @@ pub async fn run(run: Run<'_>, upstream: Option<Upstream>) -> Result<(), Failure
     run.reports.progress("unpack").await;
     let files = unpack::read(&run.inputs.bundle).map_err(bad_input)?;
     check_var_files(run.work, &files).map_err(bad_input)?;
-    let modules = match &run.inputs.plan {
-        Some(plan) => {
-            Some(plan_file::compare(plan, &files).map_err(|difference| differs(&difference))?)
-        }
-        None => None,
-    };
+    let plan = run.inputs.plan.as_ref();
+    let modules = plan
+        .map(|plan| plan_file::compare(plan, &files))
+        .transpose();
+    let modules = modules.map_err(|difference| differs(&difference))?;
     let folder = Folder::fill(run.places, &files, &run.inputs).map_err(|e| broken("unpack", &e))?;
     let proxy = match upstream {
         Some(upstream) => Some(start_proxy(run.work, upstream, &run.reports).await?),
@@ -200,8 +199,11 @@ impl Steps<'_> {
             // It leaves a plan file all the same, one that looks harmless.
             _ => return Ok(Done::Outcome(Outcome::Failed)),
         };
-        let plan = read_limited(&folder.plan(), MAX_PLAN_BYTES);
-        let plan = plan.map_err(|error| broken("read the plan", &error))?;
+        let plan = fs::read(folder.plan()).map_err(|error| broken("read the plan", &error))?;
+        if plan.len() > MAX_PLAN_BYTES {
+            let detail = format!("the plan has more than {MAX_PLAN_BYTES} bytes");
+            return Err(failure(Kind::TooLarge, &detail));
+        }
         self.run.reports.artifact(artifact::Kind::Plan, &plan).await;
         Ok(Done::Outcome(outcome))
     }
@@ -326,6 +328,8 @@ impl Steps<'_> {
                 let detail = format!("it took longer than {limit} ms, and Terraform was stopped");
                 (Outcome::Failed, Some(failure(Kind::Timeout, &detail)))
             }
+            // What was begun has to be known, whatever broke afterwards.
+            Err(failure) if self.events.has_operation() => (Outcome::Failed, Some(failure)),
             Err(failure) => return Err(failure),
         };
         let (operations, diagnostics, terraform_version) = self.events.finish();
@@ -341,16 +345,6 @@ impl Steps<'_> {
             .await;
         failed.map_or(Ok(()), Err)
     }
-}
-
-/// A file that must not be larger than `max`.
-fn read_limited(path: &std::path::Path, max: u64) -> io::Result<Vec<u8>> {
-    let length = fs::metadata(path)?.len();
-    if length > max {
-        let detail = format!("it has {length} bytes, over the limit of {max}");
-        return Err(io::Error::other(detail));
-    }
-    fs::read(path)
 }
 
 fn bad_input(error: impl std::fmt::Display) -> Failure {

@@ -188,6 +188,26 @@ async fn another_workspace_has_its_own_name_and_the_state_that_came() {
 }
 
 #[tokio::test]
+async fn a_local_backend_of_the_roots_own_does_not_move_the_state() {
+    let api = silent();
+    let text = "terraform {
+  backend \"local\" { path = \"elsewhere.tfstate\" }
+}
+resource \"terraform_data\" \"a\" {}
+";
+    let files = bundle(&[("main.tf", text)]);
+    let plan = ask(Mode::Plan, &[(Bundle, files.clone())]);
+    let run = plan.run(api.described()).await;
+    let saved = run.artifact(Made::Plan).unwrap().to_vec();
+    let apply = ask(Mode::Apply, &[(Bundle, files.clone()), (Plan, saved)]);
+    let run = apply.run(api.described()).await;
+    assert_eq!(outcome(&run), Outcome::Done);
+    let state = run.artifact(Made::State).unwrap().to_vec();
+    let again = ask(Mode::Plan, &[(Bundle, files), (State, state)]);
+    assert_eq!(outcome(&again.run(api.described()).await), Outcome::Done);
+}
+
+#[tokio::test]
 async fn a_plan_that_fails_leaves_no_plan_and_says_where_it_failed() {
     let api = silent();
     let run = plan_of(&[(

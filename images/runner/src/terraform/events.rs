@@ -185,6 +185,12 @@ impl Events {
         self.diagnostics.iter().any(|diagnostic| diagnostic.error)
     }
 
+    /// Whether an operation has begun.
+    #[must_use]
+    pub fn has_operation(&self) -> bool {
+        !self.operations.is_empty()
+    }
+
     /// Operations, diagnostics, and the version of Terraform.
     #[must_use]
     pub fn finish(mut self) -> (Vec<Operation>, Vec<Diagnostic>, String) {
