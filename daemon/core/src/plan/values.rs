@@ -218,16 +218,12 @@ impl Walk<'_> {
 
 impl<'a> Pair<'a> {
     fn each(&self, of: impl Fn(Option<&'a Value>) -> Option<&'a Value>) -> Self {
-        let mask = |mask: Option<&'a Value>| match mask {
-            Some(Value::Bool(_)) => mask,
-            _ => of(mask),
-        };
         Pair {
             before: of(self.before),
             after: of(self.after),
             unknown: of(self.unknown),
-            before_mask: mask(self.before_mask),
-            after_mask: mask(self.after_mask),
+            before_mask: of(self.before_mask),
+            after_mask: of(self.after_mask),
         }
     }
 }

@@ -468,6 +468,26 @@ fn a_renamed_address_deletes_and_creates_the_same_object() {
 }
 
 #[test]
+fn all_that_happens_to_one_object_comes_together() {
+    let mut plan = json("rename");
+    let update = entry(&mut json("change"), "kubernetes_deployment.zero").clone();
+    plan["resource_changes"]
+        .as_array_mut()
+        .unwrap()
+        .push(update);
+    let facts = read(&plan).unwrap();
+    let order: Vec<&str> = facts.changes.iter().map(|c| c.address.as_str()).collect();
+    assert_eq!(
+        order,
+        [
+            "kubernetes_config_map.a",
+            "kubernetes_config_map.b",
+            "kubernetes_deployment.zero"
+        ]
+    );
+}
+
+#[test]
 fn a_leftover_that_is_deleted_takes_the_living_object_with_it() {
     let facts = facts("deposed");
     assert_eq!(

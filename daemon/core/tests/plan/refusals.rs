@@ -146,16 +146,37 @@ fn blocks_that_the_source_has_fewer_of_are_of_unclear_origin() {
 }
 
 #[test]
+fn what_stands_in_a_dynamic_block_is_of_unclear_origin() {
+    let mut plan = json("create");
+    let resources = plan["configuration"]["root_module"]["resources"]
+        .as_array_mut()
+        .unwrap();
+    let found = resources
+        .iter_mut()
+        .find(|r| r["address"] == "kubernetes_deployment.plain")
+        .unwrap();
+    let pod = found
+        .pointer_mut("/expressions/spec/0/template/0/spec/0")
+        .unwrap();
+    pod.as_object_mut().unwrap().remove("container").unwrap();
+    let refusal = read(&plan).unwrap_err().to_string();
+    assert!(
+        refusal.contains("the plan does not say what sets it"),
+        "{refusal}"
+    );
+}
+
+#[test]
 fn null_is_not_set() {
     let mut plan = json("create");
     let resources = plan["configuration"]["root_module"]["resources"]
         .as_array_mut()
         .unwrap();
-    let plain = resources
+    let found = resources
         .iter_mut()
         .find(|r| r["address"] == "kubernetes_deployment.plain")
         .unwrap();
-    let pod = plain
+    let pod = found
         .pointer_mut("/expressions/spec/0/template/0/spec/0")
         .unwrap();
     pod["service_account_name"] = json!({"constant_value": null});
@@ -342,18 +363,18 @@ fn a_namespace_is_its_own_namespace() {
     let mut plan = json("create");
     let map = entry(&mut plan, "kubernetes_config_map.plain");
     map["type"] = json!("kubernetes_namespace");
-    let mut named = |name: &str| {
-        entry(&mut plan, "kubernetes_config_map.plain")["change"]["after"]["metadata"][0]["name"] =
-            json!(name);
-        PlanFacts::read(&serde_json::to_vec(&plan).unwrap(), &guard)
+    let mut named = |name: &str, guard: &PlanGuard| {
+        let map = entry(&mut plan, "kubernetes_config_map.plain");
+        map["change"]["after"]["metadata"][0]["name"] = json!(name);
+        PlanFacts::read(&serde_json::to_vec(&plan).unwrap(), guard)
     };
-    assert!(named("demo-app").is_ok());
+    assert!(named("demo-app", &guard).is_ok());
+    guard.namespaces.insert("kube-system".parse().unwrap()); // in vain
     for other in ["elsewhere", "kube-system"] {
+        let refusal = named(other, &guard).unwrap_err().to_string();
         assert!(
-            named(other)
-                .unwrap_err()
-                .to_string()
-                .contains("its namespace is not one of this root")
+            refusal.contains("its namespace is not one of this root"),
+            "{refusal}"
         );
     }
 }
