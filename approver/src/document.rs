@@ -105,6 +105,18 @@ impl Row {
     }
 
     fn lay_out(&self, width: Option<usize>, lines: &mut Vec<Line>) {
+        let crowded = |width| self.first.len() + LEAST > width;
+        if matches!(self.cut, Cut::Words) && width.is_some_and(crowded) && !self.first.is_empty() {
+            // What stands before the text leaves no room for it, so it wraps with the text.
+            let row = Self {
+                first: String::new(),
+                rest: " ".repeat(4),
+                text: format!("{}{}", self.first, self.text),
+                ..self.clone()
+            };
+            row.lay_out(width, lines);
+            return;
+        }
         let (mut lead, mut left) = (&self.first, self.text.as_str());
         loop {
             let room = width.map(|width| width.saturating_sub(lead.len()).max(LEAST));
@@ -200,6 +212,12 @@ mod tests {
         assert_eq!(texts(&row, 80), ["  why  one two three four"]);
         let long = Row::words(Tone::Plain, 2, "abcdefghijklmnop");
         assert_eq!(texts(&long, 12), ["  abcdefghij", "  klmnop"]);
+    }
+
+    #[test]
+    fn a_lead_that_leaves_no_room_wraps_with_its_words() {
+        let row = Row::hanging(Tone::Plain, "a very long lead  ", "and words");
+        assert_eq!(texts(&row, 16), ["a very long lead", "     and words"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use sandbox_proto::approver::v1 as proto;
 use sandbox_proto::approver::v1::approval::State;
 
 use crate::plans::{
-    ID, OTHER_ID, attribute, harmless, in_state, long_value, moves_with_a_delete, renamed,
+    ID, OTHER_ID, attribute, harmless, hostile, in_state, long_value, moves_with_a_delete, renamed,
     replacement, updates,
 };
 use crate::scripted::{NOW_MS, Stage};
@@ -271,6 +271,23 @@ async fn colour_comes_at_a_terminal_only_and_carries_nothing_alone() {
         assert_eq!(seat.raw().contains("\x1b["), coloured, "{variables:?}");
         for line in plain.lines().filter(|line| !line.contains(" left")) {
             assert!(seat.shown().contains(line), "{line:?} in {}", seat.shown());
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_line_is_wider_than_the_terminal() {
+    let long = "word ".repeat(40) + &"x".repeat(300);
+    let stage = Stage::with([hostile(now_ms(), &long)]);
+    for width in [40, 80, 133] {
+        let variables = [("NO_COLOR", "1")];
+        let mut seat = Seat::with(&stage, &["show", ID], (24, width), &variables);
+        seat.ends_with(0).await;
+        let raw = seat.raw();
+        let shown = raw.split("[ended").next().unwrap();
+        assert!(shown.lines().count() > 60, "{shown}");
+        for line in shown.lines() {
+            assert!(line.len() <= usize::from(width), "{line:?} at {width}");
         }
     }
 }
