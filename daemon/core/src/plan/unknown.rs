@@ -100,8 +100,11 @@ pub(super) fn check(
         ));
     }
     for place in source::unknown_places(&of.change.after_unknown) {
+        let origin = source.origin(of, &place, &of.change.after);
         if free(subject, &place) {
-            open.late.push(path::written(&place));
+            if origin != Origin::Provider {
+                open.late.push(path::written(&place));
+            }
             continue;
         }
         let last = match place.iter().rev().find(|step| matches!(step, Step::Key(_))) {
@@ -110,7 +113,6 @@ pub(super) fn check(
         };
         let is = |list: &[&str]| list.contains(&last);
         let whole = matches!(place.last(), Some(Step::Key(_)));
-        let origin = source.origin(of, &place, &of.change.after);
         match origin {
             Origin::Provider | Origin::Unclear if is(HARMLESS) => {}
             Origin::Provider if is(FILLED_IN) => {}

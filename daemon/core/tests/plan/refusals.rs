@@ -231,6 +231,19 @@ fn what_a_config_map_holds_may_come_late_and_is_shown_as_such() {
     );
 }
 
+/// A Job gets its labels from the API server.
+#[test]
+fn what_the_provider_fills_in_is_no_news() {
+    let mut plan = json("create");
+    let change = &mut entry(&mut plan, "kubernetes_config_map.plain")["change"];
+    put(
+        &mut change["after_unknown"],
+        "metadata/0/labels",
+        &json!(true),
+    );
+    assert_eq!(read(&plan).unwrap().dangers, facts("create").dangers);
+}
+
 #[test]
 fn a_data_source_that_is_read_while_applying_is_refused() {
     assert!(refusal("late_read").starts_with(
