@@ -73,7 +73,7 @@ fn object(namespace: &Namespace, kind: &str, name: &str) -> Object {
         namespace: namespace.name.clone(),
         name: name.to_owned(),
         create: true,
-        update: false,
+        update: true,
         delete: true,
     }
 }
@@ -121,14 +121,15 @@ fn json_of(run: &Run, kind: Made) -> Value {
 
 #[tokio::test]
 #[ignore = "needs a cluster: scripts/up"]
-async fn a_label_edit_replaces_a_deployment_and_is_told_as_that() {
+async fn a_label_edit_replaces_a_deployment_and_another_edit_changes_it() {
     let mut namespace = Namespace::create("terraform");
     let_terraform_in(&mut namespace);
     let image = namespace.image();
-    let root = |label: &str| {
+    let root = |label: &str, port: &str| {
         let text = format!(
             "{PROVIDER}{}",
             deployment(&namespace.name, "web", &image, label)
+                .replace("7777\"]", &format!("{port}\"]"))
         );
         bundle(&[("main.tf", &text), (".terraform.lock.hcl", &lock_file())])
     };
@@ -155,12 +156,12 @@ async fn a_label_edit_replaces_a_deployment_and_is_told_as_that() {
         (shown["resource_changes"][0]["change"].clone(), run)
     };
 
-    let (change, run) = apply(vec![(Bundle, root("web"))]).await;
+    let (change, run) = apply(vec![(Bundle, root("web", "7777"))]).await;
     assert_eq!(change["actions"], json!(["create"]));
     let state = run.artifact(Made::State).unwrap().to_vec();
     let before = uid();
 
-    let (change, run) = apply(vec![(Bundle, root("shop")), (State, state)]).await;
+    let (change, run) = apply(vec![(Bundle, root("shop", "7777")), (State, state)]).await;
     assert_eq!(change["actions"], json!(["delete", "create"]));
     assert_eq!(
         change["replace_paths"][0],
@@ -170,7 +171,18 @@ async fn a_label_edit_replaces_a_deployment_and_is_told_as_that() {
     let operations = run.terraform.as_ref().unwrap().operations.iter();
     let told: Vec<_> = operations.map(|it| it.action.as_str()).collect();
     assert_eq!(told, ["delete", "create"]);
-    assert_ne!(uid(), before);
+    let replaced = uid();
+    assert_ne!(replaced, before);
+
+    let state = run.artifact(Made::State).unwrap().to_vec();
+    let (change, run) = apply(vec![(Bundle, root("shop", "7778")), (State, state)]).await;
+    assert_eq!(change["actions"], json!(["update"]));
+    assert!(
+        run.calls.iter().any(|call| call.method == "PATCH"),
+        "{:?}",
+        run.calls
+    );
+    assert_eq!(uid(), replaced);
 }
 
 /// Three modules, 57 `ConfigMap`s and three Deployments, and a secret.
