@@ -43,7 +43,12 @@ impl Look {
 /// Whether the person wants colour and the terminal has it (see no-color.org).
 pub(crate) fn colour_is_wanted() -> bool {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty());
-    set("NO_COLOR").is_none() && set("TERM").is_some_and(|term| term != "dumb")
+    set("NO_COLOR").is_none() && set("TERM").is_some() && !is_dumb()
+}
+
+/// Whether the terminal says that it knows no escape sequences.
+pub(crate) fn is_dumb() -> bool {
+    env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// Whether somebody at a terminal sees what we print and can answer.

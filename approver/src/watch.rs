@@ -40,11 +40,11 @@ const QUEUE: usize = 64;
 
 /// Refuses to begin where nobody could see or answer.
 pub(crate) fn check_terminal() -> Result<(), Failure> {
-    if terminal::has_reader_and_writer() {
+    if terminal::has_reader_and_writer() && !terminal::is_dumb() {
         return Ok(());
     }
     Err(Failure::Error(
-        "approver watch needs a terminal, without a pipe (over SSH with -t). Without one: approver list, approver show ID"
+        "approver watch needs a terminal that can place its cursor, without a pipe (over SSH with -t). Without one: approver list, approver show ID"
             .to_owned(),
     ))
 }

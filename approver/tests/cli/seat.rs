@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use crate::scripted::Stage;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_approver");
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A terminal, and what runs at it.
 pub struct Seat {

@@ -302,6 +302,10 @@ async fn without_a_terminal_it_does_not_begin() {
     let ran = stage.run(&["watch"]).await;
     let ran = ran.ended(1, &["approver watch needs a terminal", "approver list"]);
     assert_eq!(ran.out, "");
+    // One that knows no escape sequences gets none.
+    let mut seat = Seat::with(&stage, &["watch"], (24, 80), &[("TERM", "dumb")]);
+    seat.ends_with(1).await;
+    assert!(!seat.raw().contains('\u{1b}'), "{}", seat.raw());
 }
 
 #[tokio::test]
