@@ -35,7 +35,7 @@ async fn whenever_it_is_killed_the_trail_has_what_the_journal_has() {
         world.folder.path().to_owned(),
         Arc::new(AtomicBool::new(false)),
     );
-    let copier = {
+    let taking = {
         let over = Arc::clone(&over);
         std::thread::spawn(move || {
             let mut copies = Vec::new();
@@ -56,7 +56,7 @@ async fn whenever_it_is_killed_the_trail_has_what_the_journal_has() {
     let (Opened::New(last) | Opened::Same(last)) = last;
     world.say(last.id(), BEN, Said::No).await.unwrap();
     over.store(true, Ordering::SeqCst);
-    let copies = copier.join().unwrap();
+    let copies = taking.join().unwrap();
 
     let mut states = std::collections::BTreeSet::new();
     for copy in &copies {
