@@ -401,7 +401,7 @@ fn without_the_daemon_nothing_is_asked_and_what_was_seen_stays() {
     );
     assert!(shown.contains("There is no daemon."), "{shown}");
     assert!(shown.contains("ConfigMap/demo-app/settings"), "{shown}");
-    assert!(shown.contains("26 min left"), "time goes on: {shown}");
+    assert!(shown.contains("27 min left"), "time goes on: {shown}");
     press(&mut model, KeyCode::Char('g'));
     assert!(model.prompt.is_none());
     assert!(screen(&mut model).contains("sandboxd is away, so nothing can be recorded."));
