@@ -3,22 +3,23 @@
 pub mod get_request;
 mod page;
 pub mod pod_status;
+pub mod terraform;
 mod text;
 
-use sandbox_core::ids::RequestId;
 use sandbox_core::parameters::{ActionName, Parameters};
-use sandbox_proto::runner::v1 as wire;
 
-use crate::report::{Code, Failure};
-use crate::request::{Parts, Report};
+use crate::report::Failure;
 
 pub use page::PageKey;
+pub(crate) use text::visible;
 
 /// How much harm a mistaken use can do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Tier {
     /// It only looks.
     Low,
+    /// It changes what runs, or destroys it.
+    High,
 }
 
 /// An action as agents see it.
@@ -46,6 +47,8 @@ pub fn catalogue() -> Vec<Description> {
         .map(|name| match name {
             ActionName::PodStatus => pod_status::description(),
             ActionName::GetRequest => get_request::description(),
+            ActionName::TerraformPlan => terraform::plan_description(),
+            ActionName::TerraformApply => terraform::apply_description(),
         })
         .collect()
 }
@@ -57,53 +60,10 @@ pub fn catalogue() -> Vec<Description> {
 pub fn check(parameters: &Parameters, key: &PageKey) -> Result<(), Failure> {
     match parameters {
         Parameters::PodStatus(p) => pod_status::continue_token(p, key).map(drop),
-        Parameters::GetRequest(_) => Ok(()),
+        Parameters::GetRequest(_)
+        | Parameters::TerraformPlan(_)
+        | Parameters::TerraformApply(_) => Ok(()),
     }
-}
-
-/// What the sandbox is told to do; the credential is added where it leaves the daemon.
-pub(crate) fn start(
-    request: RequestId,
-    parameters: &Parameters,
-    parts: &Parts,
-) -> Result<wire::Start, Failure> {
-    let work = match parameters {
-        Parameters::PodStatus(p) => {
-            pod_status::work(p, &parts.page_key, parts.limits.result_bytes)?
-        }
-        Parameters::GetRequest(_) => return Err(wrong_output()),
-    };
-    Ok(wire::Start {
-        request_id: request.to_string(),
-        timeout_ms: u32::try_from(parts.limits.read_seconds * 1000).unwrap_or(u32::MAX),
-        work: Some(work),
-        ..wire::Start::default()
-    })
-}
-
-/// What the sandbox's output means to the caller.
-pub(crate) fn report(
-    request: RequestId,
-    parameters: &Parameters,
-    output: wire::Output,
-    parts: &Parts,
-) -> Result<Report, Failure> {
-    match (parameters, output.output) {
-        (Parameters::PodStatus(p), Some(wire::output::Output::Pods(pods))) => {
-            Ok(pod_status::report(
-                request,
-                p,
-                &pods,
-                &parts.page_key,
-                parts.limits.result_bytes,
-            ))
-        }
-        (Parameters::PodStatus(_) | Parameters::GetRequest(_), _) => Err(wrong_output()),
-    }
-}
-
-fn wrong_output() -> Failure {
-    Failure::new(Code::Internal, "The runner's output is not of this action.")
 }
 
 #[cfg(test)]

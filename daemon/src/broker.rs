@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use sandbox_core::audit::{Event, EventName};
 use sandbox_core::ids::RequestId;
-use sandbox_core::names::NamespaceName;
-use sandbox_core::parameters::Parameters;
+use sandbox_core::names::{NamespaceName, RootName};
+use sandbox_core::resource::Resource;
 
 use crate::audit::Audit;
 use crate::clock::Clock;
@@ -30,7 +30,7 @@ use crate::config;
 use crate::crash::{self, Step};
 use crate::lifetime::Lifetime;
 use crate::report::{Code, Failure, chain};
-use crate::sandbox::Cluster;
+use crate::sandbox::{Cluster, ClusterError};
 use crate::store::{LeaseScope, OpenLease, Store, StoreError};
 
 pub use lease::{Lease, Revoked};
@@ -51,37 +51,69 @@ const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
 const PROOF_LIMIT: Duration = Duration::from_mins(1);
 /// Between two tries to end something that would not end.
 const RETRY_EVERY: Duration = Duration::from_secs(10);
-/// No token of the engine lives longer. What is not proven by then has ended by itself.
-const TOKEN_LIFE: Duration = Duration::from_mins(11);
+/// No token of the engine lives longer: Terraform's twenty minutes, and one. What is not proven by then has
+/// ended by itself.
+const TOKEN_LIFE: Duration = Duration::from_mins(21);
 
 /// What a credential is good for: one rung in one namespace.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Scope {
     namespace: NamespaceName,
-    rung: &'static str,
+    rung: String,
+    /// What it may list there: how its token is tried.
+    listed: Resource,
 }
 
 impl Scope {
-    /// The scope an action needs; `None` when it needs no credential.
-    #[must_use]
-    pub fn of(parameters: &Parameters) -> Option<Self> {
-        match parameters {
-            Parameters::PodStatus(p) => Some(Self::pod_reader(p.namespace.clone())),
-            Parameters::GetRequest(_) => None,
+    /// To get and list pods.
+    pub(crate) fn pod_reader(namespace: NamespaceName) -> Self {
+        Self {
+            namespace,
+            rung: "pod-reader".to_owned(),
+            listed: Resource::PODS,
         }
     }
 
-    /// To get and list pods.
-    fn pod_reader(namespace: NamespaceName) -> Self {
+    /// A rung of a Terraform root. `listed` is one of the root's kinds.
+    pub(crate) fn of_root(
+        rung: Rung,
+        root: &RootName,
+        namespace: NamespaceName,
+        listed: Resource,
+    ) -> Self {
         Self {
             namespace,
-            rung: "pod-reader",
+            rung: format!("{}-{root}", rung.as_str()),
+            listed,
         }
     }
 
     /// The engine's role: `RUNG.NAMESPACE`.
-    fn role(&self) -> String {
+    pub(crate) fn role(&self) -> String {
         format!("{}.{}", self.rung, self.namespace)
+    }
+}
+
+/// How much a Terraform credential may do with the root's kinds in its namespace.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Rung {
+    /// Read them.
+    Plan,
+    /// Also make and change them.
+    Apply,
+    /// Also delete them.
+    ApplyDelete,
+}
+
+impl Rung {
+    /// As it begins the names of engine roles and reviewed Roles.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Apply => "apply",
+            Self::ApplyDelete => "apply-delete",
+        }
     }
 }
 
@@ -501,19 +533,16 @@ impl Broker {
             Some(account) => {
                 let until = tokio::time::Instant::now() + REFUSAL_LIMIT;
                 loop {
-                    let may = inner
-                        .cluster
-                        .may_still_list_pods(&lease.namespace, account)
-                        .await;
+                    let may = self.may_still(&lease.namespace, account).await;
                     match may.map_err(|e| chain(&e))? {
-                        false => break format!("revoked; {account} may list nothing any more"),
-                        true if tokio::time::Instant::now() > until => {
+                        None => break format!("revoked; {account} may list nothing any more"),
+                        Some(resource) if tokio::time::Instant::now() > until => {
                             return Err(format!(
-                                "{account} may still list pods in {}",
+                                "{account} may still list {resource} in {}",
                                 lease.namespace
                             ));
                         }
-                        true => tokio::time::sleep(Duration::from_millis(50)).await,
+                        Some(_) => tokio::time::sleep(Duration::from_millis(50)).await,
                     }
                 }
             }
@@ -524,6 +553,25 @@ impl Broker {
             .await
             .map_err(|e| chain(&e))?;
         Ok(seen)
+    }
+
+    /// What an account may still list, if anything: of whatever rung it was, and of a root that may be gone.
+    async fn may_still(
+        &self,
+        namespace: &str,
+        account: &str,
+    ) -> Result<Option<Resource>, ClusterError> {
+        for resource in Resource::all() {
+            if self
+                .0
+                .cluster
+                .may_still_list(resource, namespace, account)
+                .await?
+            {
+                return Ok(Some(resource));
+            }
+        }
+        Ok(None)
     }
 
     /// Ends a login of an earlier run, and with it every child token that hangs from it, journalled or not.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use sandbox_core::names::{NamespaceName, PrincipalName};
+use sandbox_core::names::{NamespaceName, PrincipalName, RootName};
 use sandbox_core::parameters::ActionName;
 use sandbox_core::policy::{Decision, Question};
 use tracing_subscriber::EnvFilter;
@@ -73,6 +73,9 @@ struct CheckPolicy {
     /// In which namespace.
     #[arg(long)]
     namespace: Option<NamespaceName>,
+    /// Of which Terraform root.
+    #[arg(long)]
+    root: Option<RootName>,
 }
 
 /// Runs the command line and gives the exit code.
@@ -150,6 +153,8 @@ fn check_policy(arg: &CheckPolicy) -> anyhow::Result<ExitCode> {
         principal,
         action,
         namespace: arg.namespace.as_ref(),
+        root: arg.root.as_ref(),
+        facts: None,
     };
     for (rule, why) in policy.explain(&question) {
         match why {
@@ -157,13 +162,13 @@ fn check_policy(arg: &CheckPolicy) -> anyhow::Result<ExitCode> {
                 println!("  {rule}: matches");
                 break;
             }
-            Err(why) => println!("  {rule}: is for {why}"),
+            Err(why) => println!("  {rule}: does not match ({why})"),
         }
     }
     let decision = policy.decide(&question);
     println!("{decision}");
     Ok(match decision {
-        Decision::Allow { .. } => ExitCode::SUCCESS,
+        Decision::Allow { .. } | Decision::RequireApproval { .. } => ExitCode::SUCCESS,
         Decision::Deny { .. } => ExitCode::from(2),
     })
 }

@@ -1,14 +1,17 @@
 //! `sandboxd.toml`: read once, checked whole, before anything is opened.
 
+mod roots;
 mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sandbox_core::names::{MountName, NamespaceName, PrincipalName};
+use sandbox_bundle::ProviderSource;
+use sandbox_core::names::{MountName, NamespaceName, PrincipalName, RootName};
 use serde::Deserialize;
 
+pub use roots::{Root, StateKind};
 pub use users::{Principals, Role};
 
 /// Where the configuration is when no other place is named.
@@ -16,6 +19,9 @@ pub const DEFAULT_PATH: &str = "/etc/sandboxd/sandboxd.toml";
 
 /// Kubernetes refuses token lifetimes under ten minutes, so a lease lives at least that long.
 const LEASE_TTL: Duration = Duration::from_mins(10);
+
+/// What a lease of a Terraform rung lives: `cluster/vault/configure` says the same.
+const TERRAFORM_LEASE_TTL: Duration = Duration::from_mins(20);
 
 /// Everything the daemon is told by its configuration file.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,6 +50,12 @@ pub struct Config {
     /// How much at once.
     #[serde(default)]
     pub limits: Limits,
+    /// Whom to tell that something waits for humans.
+    #[serde(default)]
+    pub notify: Notify,
+    /// Terraform's source trees, by name.
+    #[serde(default)]
+    pub roots: BTreeMap<RootName, Root>,
 }
 
 /// `[listen]`: both folders must be closed to others, both paths at most 107 bytes long.
@@ -132,6 +144,21 @@ pub struct Sandbox {
     /// How long a spare may wait before it is replaced, in seconds, 30 to 86400.
     #[serde(default = "spare_idle_seconds")]
     pub spare_idle_seconds: u64,
+    /// The Terraform providers of the image, as `images/mirror --list` tells them.
+    #[serde(default)]
+    pub providers: Vec<Provider>,
+}
+
+/// One of `sandbox.providers`.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Provider {
+    /// With or without its host: `hashicorp/kubernetes`.
+    pub source: String,
+    /// e.g. `1.13.4`
+    pub version: String,
+    /// As a lock file has it: `h1:…`.
+    pub hash: String,
 }
 
 /// `[limits]`: each refusal names its own.
@@ -150,8 +177,25 @@ pub struct Limits {
     pub result_bytes: usize,
     /// How long a read may take, in seconds.
     pub read_seconds: u64,
+    /// How long a plan or an apply may take, in seconds.
+    pub terraform_seconds: u64,
+    /// The most changes a plan may have.
+    pub plan_changes: usize,
+    /// The longest source tree, in bytes.
+    pub bundle_bytes: usize,
+    /// The most files of one.
+    pub bundle_files: usize,
     /// Free space under which new calls are refused, in bytes.
     pub audit_low_water_bytes: u64,
+}
+
+/// `[notify]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Notify {
+    /// A program by its absolute path, and its arguments. It is run as the daemon, without a shell, with
+    /// the approval's id as one more argument. Empty: nobody is told.
+    pub command: Vec<String>,
 }
 
 impl Default for Listen {
@@ -188,6 +232,10 @@ impl Default for Limits {
             per_minute: 1200,
             result_bytes: 48 * 1024,
             read_seconds: 60,
+            terraform_seconds: 900,
+            plan_changes: 200,
+            bundle_bytes: 4 * 1024 * 1024,
+            bundle_files: 1000,
             audit_low_water_bytes: 64 * 1024 * 1024,
         }
     }
@@ -330,42 +378,89 @@ impl Config {
             self.vault.mounts.iter().collect::<BTreeSet<_>>().len() == self.vault.mounts.len(),
             "vault.mounts names a mount twice".to_owned(),
         );
+        self.sandbox.check(&mut check);
+        self.limits.check(&mut check);
         check(
-            is_by_digest(&self.sandbox.image),
+            self.notify
+                .command
+                .first()
+                .is_none_or(|p| Path::new(p).is_absolute()),
+            "notify.command must begin with the absolute path of a program".to_owned(),
+        );
+        let reserved = self.reserved_namespaces();
+        for (name, root) in &self.roots {
+            root.check(name, &reserved, &mut check);
+        }
+        faults
+    }
+}
+
+impl Sandbox {
+    fn check(&self, check: &mut impl FnMut(bool, String)) {
+        check(
+            is_by_digest(&self.image),
             "sandbox.image must be given by digest: NAME@sha256: and 64 hex digits".to_owned(),
         );
+        check(self.max >= 1, "sandbox.max must be at least 1".to_owned());
         check(
-            self.sandbox.max >= 1,
-            "sandbox.max must be at least 1".to_owned(),
-        );
-        check(
-            self.sandbox.pool_read <= self.sandbox.max,
+            self.pool_read <= self.max,
             "sandbox.pool_read must not exceed sandbox.max".to_owned(),
         );
         check(
-            (30..=86_400).contains(&self.sandbox.spare_idle_seconds),
+            (30..=86_400).contains(&self.spare_idle_seconds),
             "sandbox.spare_idle_seconds must be from 30 to 86400".to_owned(),
         );
-        let limits = &self.limits;
+        for provider in &self.providers {
+            check(
+                provider.source.parse::<ProviderSource>().is_ok(),
+                format!(
+                    "sandbox.providers: {:?} must be NAMESPACE/NAME or HOST/NAMESPACE/NAME",
+                    provider.source
+                ),
+            );
+            check(
+                provider.hash.starts_with("h1:"),
+                format!(
+                    "sandbox.providers: the hash of {} must begin with h1:",
+                    provider.source
+                ),
+            );
+        }
+    }
+}
+
+impl Limits {
+    fn check(&self, check: &mut impl FnMut(bool, String)) {
         check(
-            (1..=LEASE_TTL.as_secs() - 60).contains(&limits.read_seconds),
+            (1..=LEASE_TTL.as_secs() - 60).contains(&self.read_seconds),
             "limits.read_seconds must be from 1 to 540: a lease lives ten minutes, and must outlive \
              the call it was made for"
                 .to_owned(),
         );
         check(
-            (8 * 1024..=1024 * 1024).contains(&limits.result_bytes),
+            (60..=TERRAFORM_LEASE_TTL.as_secs() - 60).contains(&self.terraform_seconds),
+            "limits.terraform_seconds must be from 60 to 1140: a lease of Terraform's lives twenty \
+             minutes, and must outlive the run it was made for"
+                .to_owned(),
+        );
+        check(
+            (1..=8 * 1024 * 1024).contains(&self.bundle_bytes),
+            "limits.bundle_bytes must be from 1 to 8388608".to_owned(),
+        );
+        check(
+            (8 * 1024..=1024 * 1024).contains(&self.result_bytes),
             "limits.result_bytes must be from 8192 to 1048576".to_owned(),
         );
         for (key, value) in [
-            ("in_flight_per_principal", limits.in_flight_per_principal),
-            ("in_flight", limits.in_flight),
-            ("per_minute_per_principal", limits.per_minute_per_principal),
-            ("per_minute", limits.per_minute),
+            ("in_flight_per_principal", self.in_flight_per_principal),
+            ("in_flight", self.in_flight),
+            ("per_minute_per_principal", self.per_minute_per_principal),
+            ("per_minute", self.per_minute),
+            ("plan_changes", self.plan_changes),
+            ("bundle_files", self.bundle_files),
         ] {
             check(value >= 1, format!("limits.{key} must be at least 1"));
         }
-        faults
     }
 }
 

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use sandbox_core::names::{NamespaceName, PrincipalName};
+use sandbox_core::names::{NamespaceName, PrincipalName, RootName};
 use sandbox_core::parameters::Parameters;
+use sandbox_core::plan::PlanFacts;
 use sandbox_core::policy::{Decision, Policy, PolicyError, Question};
 
 /// Why a policy file is not in force.
@@ -40,11 +41,21 @@ impl PolicyInForce {
     }
 
     /// What the policy says of one request.
-    pub fn decide(&self, principal: &PrincipalName, parameters: &Parameters) -> Decision {
+    ///
+    /// `facts` are those of the plan, once they are known; see [`Policy::decide`].
+    pub fn decide(
+        &self,
+        principal: &PrincipalName,
+        parameters: &Parameters,
+        root: Option<&RootName>,
+        facts: Option<&PlanFacts>,
+    ) -> Decision {
         let question = Question {
             principal,
             action: parameters.action(),
             namespace: parameters.namespace(),
+            root,
+            facts,
         };
         self.get().decide(&question)
     }

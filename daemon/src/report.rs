@@ -60,6 +60,36 @@ pub enum Code {
     ResultTooLarge,
     /// The credential could not be shown to be dead, so the result is withheld.
     RevocationUnproven,
+    /// The source of a root has something that may not run, or cannot be packed.
+    SourceRefused,
+    /// Terraform said no.
+    TerraformFailed,
+    /// The plan does something that is not let through, or cannot be shown whole.
+    PlanRefused,
+    /// Another plan or apply of the root is under way.
+    RootBusy,
+    /// An apply was launched and its end was not seen.
+    ApplyUnknown,
+    /// There is no such approval, or it is somebody else's.
+    NoSuchApproval,
+    /// The root has an open approval that is for something else.
+    ApprovalOpen,
+    /// The root's last approval was denied or cancelled a moment ago.
+    ApprovalCooling,
+    /// The approval still waits for humans.
+    ApprovalNotGranted,
+    /// An approver said no.
+    ApprovalDenied,
+    /// The approval's time is up.
+    ApprovalExpired,
+    /// Its owner took the approval back.
+    ApprovalCancelled,
+    /// What would be done, or what was shown, is not what the approval is for; the message names it.
+    ApprovalChanged,
+    /// The approval was used, once and for ever.
+    ApprovalUsed,
+    /// The verdict does not count: of the requester, or of somebody tied to an agent.
+    VerdictRefused,
     /// The caller ended it.
     Cancelled,
     /// A fault of the daemon; its log has the request id.
@@ -97,6 +127,21 @@ impl Code {
             Self::PageExpired => "PAGE_EXPIRED",
             Self::ResultTooLarge => "RESULT_TOO_LARGE",
             Self::RevocationUnproven => "REVOCATION_UNPROVEN",
+            Self::SourceRefused => "SOURCE_REFUSED",
+            Self::TerraformFailed => "TERRAFORM_FAILED",
+            Self::PlanRefused => "PLAN_REFUSED",
+            Self::RootBusy => "ROOT_BUSY",
+            Self::ApplyUnknown => "APPLY_UNKNOWN",
+            Self::NoSuchApproval => "NO_SUCH_APPROVAL",
+            Self::ApprovalOpen => "APPROVAL_OPEN",
+            Self::ApprovalCooling => "APPROVAL_COOLING",
+            Self::ApprovalNotGranted => "APPROVAL_NOT_GRANTED",
+            Self::ApprovalDenied => "APPROVAL_DENIED",
+            Self::ApprovalExpired => "APPROVAL_EXPIRED",
+            Self::ApprovalCancelled => "APPROVAL_CANCELLED",
+            Self::ApprovalChanged => "APPROVAL_CHANGED",
+            Self::ApprovalUsed => "APPROVAL_USED",
+            Self::VerdictRefused => "VERDICT_REFUSED",
             Self::Cancelled => "CANCELLED",
             Self::Internal => "INTERNAL",
         }
@@ -156,6 +201,43 @@ impl Code {
             Self::RevocationUnproven => {
                 "Tell the operator at once; the credential lives at most ten minutes. Calling again is possible."
             }
+            Self::SourceRefused => "Change what is named, file and line, and call again.",
+            Self::TerraformFailed => {
+                "Correct the configuration where it is named and call again; the whole message is for approvers alone."
+            }
+            Self::PlanRefused => "Change what is named and plan again.",
+            Self::ApplyUnknown => {
+                "Do not apply again blindly: plan the root, the next plan shows what is there."
+            }
+            Self::RootBusy => "Wait for it to end (get_request), then call again.",
+            Self::NoSuchApproval => {
+                "Use an approval id that one of your own calls gave; approvers see them with approver list."
+            }
+            Self::ApprovalOpen => {
+                "Wait until it is used, denied or expired, or have its owner cancel it; do not retry before."
+            }
+            Self::ApprovalCooling => {
+                "Wait as long as it says, and ask for something that was not refused."
+            }
+            Self::ApprovalNotGranted => {
+                "Tell the people who approve, wait, and call again with the same approval_id."
+            }
+            Self::ApprovalDenied => {
+                "Read the reason, change what it says, and ask for a new approval; do not repeat this one."
+            }
+            Self::ApprovalExpired => "Ask for a new approval: call again without approval_id.",
+            Self::ApprovalCancelled => {
+                "Ask for a new approval if it is still wanted: call again without approval_id."
+            }
+            Self::ApprovalChanged => {
+                "Put back what is named, or call again without approval_id once this approval is over."
+            }
+            Self::ApprovalUsed => {
+                "Ask get_request for the request that used it. For another apply, call without approval_id."
+            }
+            Self::VerdictRefused => {
+                "Have somebody decide who is no agent, from a login of their own."
+            }
             Self::Cancelled => "Call again if it is still wanted.",
             Self::Internal => "Tell the operator the request id; sandboxd's log has the cause.",
         }
@@ -169,12 +251,24 @@ impl Code {
                 tonic::Code::InvalidArgument
             }
             Self::NotAdmitted => tonic::Code::Unauthenticated,
-            Self::PolicyDenied => tonic::Code::PermissionDenied,
-            Self::NoSuchRequest => tonic::Code::NotFound,
-            Self::RateLimited | Self::TooManyInFlight | Self::ResultTooLarge => {
-                tonic::Code::ResourceExhausted
-            }
-            Self::ProtocolMismatch => tonic::Code::FailedPrecondition,
+            Self::PolicyDenied | Self::VerdictRefused => tonic::Code::PermissionDenied,
+            Self::NoSuchRequest | Self::NoSuchApproval => tonic::Code::NotFound,
+            Self::RateLimited
+            | Self::TooManyInFlight
+            | Self::ResultTooLarge
+            | Self::ApprovalCooling => tonic::Code::ResourceExhausted,
+            Self::ProtocolMismatch
+            | Self::ApprovalOpen
+            | Self::ApprovalNotGranted
+            | Self::ApprovalDenied
+            | Self::ApprovalExpired
+            | Self::ApprovalCancelled
+            | Self::ApprovalChanged
+            | Self::ApprovalUsed
+            | Self::SourceRefused
+            | Self::TerraformFailed
+            | Self::PlanRefused
+            | Self::RootBusy => tonic::Code::FailedPrecondition,
             Self::DeadlineExceeded => tonic::Code::DeadlineExceeded,
             Self::Cancelled => tonic::Code::Cancelled,
             Self::Stopping
@@ -191,6 +285,7 @@ impl Code {
             | Self::ApiForbidden
             | Self::ApiError
             | Self::RevocationUnproven
+            | Self::ApplyUnknown
             | Self::Internal => tonic::Code::Internal,
         }
     }

@@ -7,6 +7,7 @@ mod admit;
 mod limits;
 mod live;
 mod perform;
+mod stay;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use sandbox_core::parameters::Parameters;
 use tokio_util::sync::CancellationToken;
 
 use crate::actions::PageKey;
+use crate::approve::Approvals;
 use crate::audit::Audit;
 use crate::broker::Broker;
 use crate::clock::Clock;
@@ -27,10 +29,12 @@ use crate::refusals::Refusals;
 use crate::report::{Code, Failure};
 use crate::sandbox::Sandboxes;
 use crate::store::Store;
+use crate::terraform::{Keyed, Root, Roots};
 
 pub use admit::{Admitted, Call};
 pub use limits::Limiter;
 pub use live::{Ended, Live, Phase, Registry, Report, State};
+pub(crate) use stay::{Keep, Stay, Work, lost_trail};
 
 /// Everything a request needs on its way. Made once, shared by all.
 #[derive(Debug)]
@@ -43,10 +47,16 @@ pub struct Parts {
     pub store: Store,
     /// The policy in force.
     pub policy: PolicyInForce,
+    /// What waits for humans.
+    pub approvals: Approvals,
     /// Where credentials come from.
     pub broker: Broker,
     /// Where work runs.
     pub sandboxes: Sandboxes,
+    /// Terraform's roots.
+    pub roots: Roots,
+    /// Keys the digests of secret values.
+    pub keyed: Keyed,
     /// Seals page tokens.
     pub page_key: PageKey,
     /// How much at once.
@@ -71,6 +81,12 @@ pub(crate) struct Request {
     pub(crate) id: RequestId,
     pub(crate) principal: PrincipalName,
     pub(crate) parameters: Parameters,
+    /// The root it is about, if it is about one.
+    pub(crate) root: Option<Root>,
+    /// The uid it came from, where the kernel told it.
+    pub(crate) uid: Option<u32>,
+    /// The agent's client, by its own word.
+    pub(crate) client: String,
     pub(crate) cancel: CancellationToken,
 }
 

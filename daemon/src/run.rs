@@ -13,6 +13,7 @@ use tonic::service::{InterceptorLayer, Routes};
 use tonic::transport::Server;
 
 use crate::actions::PageKey;
+use crate::approve::{ApprovalParts, Approvals};
 use crate::audit::{Audit, OpenReport, Settings};
 use crate::broker::{Broker, BrokerParts};
 use crate::clock::Clock;
@@ -27,6 +28,7 @@ use crate::report::chain;
 use crate::request::{Parts, Requests};
 use crate::sandbox::{Cluster, SandboxParts, Sandboxes};
 use crate::store::Store;
+use crate::terraform::{Keyed, Roots};
 
 /// How long requests, revocations and deletions may take at the end.
 const END_LIMIT: Duration = Duration::from_secs(40);
@@ -87,10 +89,18 @@ pub async fn run(config_path: &Path) -> anyhow::Result<()> {
         cluster,
         kubernetes: config.kubernetes.clone(),
         config: config.sandbox.clone(),
-        read_seconds: config.limits.read_seconds,
+        limits: config.limits.clone(),
         store: store.clone(),
         audit: audit.clone(),
         clock: clock.clone(),
+        lifetime: lifetime.clone(),
+    });
+    let approvals = Approvals::start(ApprovalParts {
+        store: store.clone(),
+        audit: audit.clone(),
+        clock: clock.clone(),
+        principals: principals.clone(),
+        notify: config.notify.clone(),
         lifetime: lifetime.clone(),
     });
     let requests = Requests::new(Parts {
@@ -98,8 +108,11 @@ pub async fn run(config_path: &Path) -> anyhow::Result<()> {
         audit,
         store,
         policy: PolicyInForce::new(policy),
+        approvals,
         broker: Broker::new(&config.vault, broker_parts)?,
         sandboxes,
+        roots: Roots::new(config.roots.clone()),
+        keyed: Keyed::open(&config.state.directory).context("could not open the key of digests")?,
         page_key: PageKey::generate()
             .map_err(|_| anyhow::anyhow!("the system gives no random bytes"))?,
         limits: config.limits.clone(),

@@ -13,6 +13,8 @@ mod start;
 mod stream;
 pub(crate) mod trial;
 
+use prost::bytes::Bytes;
+use ring::digest::{SHA256, digest};
 use sandbox_proto::runner::v1 as wire;
 use tokio::task::JoinHandle;
 
@@ -20,9 +22,12 @@ use crate::broker::Lease;
 use crate::report::{Code, Failure, chain};
 
 pub use cluster::{Cluster, ClusterError};
+pub use job::Class;
 pub use pool::{PoolState, SandboxParts, Sandboxes};
 
 use start::Ready;
+
+pub(crate) use stream::Tell;
 
 /// One call to the API server that the runner reported.
 #[derive(Clone, Debug)]
@@ -35,6 +40,35 @@ pub struct Seen {
     pub status: u32,
     /// Milliseconds it took.
     pub elapsed_ms: u32,
+    /// Why the runner did not make it; empty when it did.
+    pub refused: String,
+}
+
+/// What goes into a sandbox besides request and credential, as `Start` announces it.
+pub(crate) struct Input {
+    /// What it is.
+    pub(crate) kind: wire::input::Kind,
+    /// The whole of it.
+    pub(crate) bytes: zeroize::Zeroizing<Vec<u8>>,
+}
+
+impl Input {
+    /// How `Start` announces it.
+    pub(crate) fn announced(&self) -> wire::Input {
+        wire::Input {
+            kind: self.kind.into(),
+            size: self.bytes.len() as u64,
+            sha256: Bytes::copy_from_slice(digest(&SHA256, &self.bytes).as_ref()),
+        }
+    }
+}
+
+/// A file that the work made, whole.
+pub(crate) struct Made {
+    /// What it is.
+    pub(crate) kind: wire::artifact::Kind,
+    /// The whole of it.
+    pub(crate) bytes: zeroize::Zeroizing<Vec<u8>>,
 }
 
 /// What the runner said of itself, and what it found when it tried to get out.
@@ -67,15 +101,13 @@ impl Claimed {
     ///
     /// # Errors
     /// What kept the work from being done, the Job's loss included.
-    pub(crate) async fn run<F>(
+    pub(crate) async fn run(
         &mut self,
         mut start: wire::Start,
-        lease: &Lease,
-        mut tell: impl FnMut(Seen) -> F,
-    ) -> Result<wire::Output, Failure>
-    where
-        F: Future<Output = Result<(), Failure>>,
-    {
+        lease: Option<&Lease>,
+        inputs: &[Input],
+        tell: &mut impl Tell,
+    ) -> Result<wire::Output, Failure> {
         let Some(ready) = self.ready.as_mut() else {
             return Err(Failure::new(Code::Internal, "The sandbox is gone."));
         };
@@ -85,7 +117,7 @@ impl Claimed {
             .wait_until_lost(ready.name.clone(), ready.pod_uid.clone());
         tokio::select! {
             biased;
-            ran = ready.stream.run(start, lease.token(), &mut tell) => ran,
+            ran = ready.stream.run(start, lease.map(Lease::token), inputs, tell) => ran,
             why = lost => Err(Failure::new(
                 Code::SandboxLost,
                 format!("The Job {} ended before the work was done: {why}.", ready.name),

@@ -1,12 +1,16 @@
 //! What must survive a crash: requests, leases and Jobs, each written down before and after its effect.
 //!
 //! One thread owns the connection; everyone else sends it a closure and waits. A method here is one
-//! transaction and one sentence. No secret is ever stored.
+//! transaction and one sentence. No credential is ever stored. Saved plans and Terraform states are, and
+//! hold secrets in plain text: the folder is closed to everybody else, and what is deleted is overwritten.
 
+mod approvals;
 mod jobs;
 mod leases;
 mod logins;
+mod plans;
 mod requests;
+mod states;
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,13 +18,19 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
+#[cfg(test)]
+pub(crate) use approvals::fixture;
+pub use approvals::{NewApproval, StoredApproval};
 pub use jobs::OpenJob;
 pub use leases::{LeaseKey, LeaseScope, OpenLease};
+pub use plans::{AppliedBundle, MadeFrom, NewPlan, PlanKey, StoredPlan};
 pub use requests::{OpenRequest, Opened};
+pub use states::{KEPT_STATES, NewState, StoredState};
 
 const MIGRATIONS: &[&str] = &[
     include_str!("store/0001_first.sql"),
     include_str!("store/0002_login.sql"),
+    include_str!("store/0003_approval.sql"),
 ];
 
 /// Why something could not be written down or read back.
@@ -40,6 +50,24 @@ pub enum StoreError {
     /// A row that must be there in that state was not.
     #[error("{0} is not in the state this step needs")]
     State(String),
+    /// A row does not read back as it was written.
+    #[error("{0} cannot be read back as it was written")]
+    Unreadable(String),
+    /// A Terraform state that is not the next one of what is kept.
+    #[error(
+        "a state of lineage {lineage:?} and serial {serial} does not follow the one that is kept, of \
+         lineage {kept_lineage:?} and serial {kept_serial}"
+    )]
+    StateDoesNotFollow {
+        /// Of the one that came.
+        lineage: String,
+        /// Likewise.
+        serial: u64,
+        /// Of the one that is there.
+        kept_lineage: String,
+        /// Likewise.
+        kept_serial: u64,
+    },
     /// The store's thread has ended.
     #[error("the store is closed")]
     Closed,
@@ -107,6 +135,8 @@ fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
     // In WAL mode NORMAL may lose the last commits when power fails.
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    // A plan file that was let go of must not be found in the free pages.
+    connection.pragma_update(None, "secure_delete", true)?;
     let found: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let known = u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX);
     if found > known {

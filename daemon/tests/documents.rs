@@ -152,10 +152,16 @@ fn an_invariant_that_names_no_test_is_noticed() {
 fn keys() -> BTreeSet<String> {
     let source = sources::read("daemon/src/config.rs");
     let structs = sources::deserialized_structs(&source);
-    let mut keys = BTreeSet::new();
+    let roots = sources::read("daemon/src/config/roots.rs");
+    let root = &sources::deserialized_structs(&roots)["Root"];
+    let mut keys: BTreeSet<String> = root
+        .iter()
+        .map(|(key, _)| format!("roots.NAME.{key}"))
+        .collect();
     for (section, kind) in &structs["Config"] {
         match structs.get(kind) {
             Some(fields) => keys.extend(fields.iter().map(|(key, _)| format!("{section}.{key}"))),
+            None if section == "roots" => {} // a table of tables: above
             None => drop(keys.insert(section.clone())),
         }
     }
@@ -221,6 +227,12 @@ fn the_defaults_on_the_page_are_the_ones_in_force() {
         ("limits.per_minute", l.per_minute.to_string()),
         ("limits.result_bytes", l.result_bytes.to_string()),
         ("limits.read_seconds", l.read_seconds.to_string()),
+        ("limits.terraform_seconds", l.terraform_seconds.to_string()),
+        ("limits.plan_changes", l.plan_changes.to_string()),
+        ("limits.bundle_bytes", l.bundle_bytes.to_string()),
+        ("limits.bundle_files", l.bundle_files.to_string()),
+        ("roots.NAME.workspace", "default".to_owned()),
+        ("roots.NAME.state", "managed".to_owned()),
         (
             "limits.audit_low_water_bytes",
             l.audit_low_water_bytes.to_string(),

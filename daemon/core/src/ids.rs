@@ -48,6 +48,61 @@ impl Serialize for RequestId {
     }
 }
 
+/// Symbols of an [`ApprovalId`]: digits and lower-case letters without `i`, `l`, `o`, `u`, which people
+/// mistake for others (Crockford's base 32).
+const APPROVAL_SYMBOLS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// The fewest characters of an approval's id that a human may type.
+pub const MIN_APPROVAL_PREFIX: usize = 6;
+
+/// One wish that waits for humans: 12 random characters, made to be typed. Not ordered by time, since ids
+/// of one minute would then share their beginning.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ApprovalId([u8; 12]);
+
+impl ApprovalId {
+    /// Makes an id from random bytes; of each, five bits are used.
+    #[must_use]
+    pub fn new(random: [u8; 12]) -> Self {
+        Self(random.map(|byte| APPROVAL_SYMBOLS[usize::from(byte & 31)]))
+    }
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default() // symbols are ASCII
+    }
+}
+
+/// The text is not an approval's id.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("must be a whole approval id, as it was given: 12 digits and lower-case letters")]
+pub struct ApprovalIdError;
+
+impl FromStr for ApprovalId {
+    type Err = ApprovalIdError;
+    fn from_str(s: &str) -> Result<Self, ApprovalIdError> {
+        let symbols: [u8; 12] = s.as_bytes().try_into().map_err(|_| ApprovalIdError)?;
+        if symbols.iter().all(|b| APPROVAL_SYMBOLS.contains(b)) {
+            Ok(Self(symbols))
+        } else {
+            Err(ApprovalIdError)
+        }
+    }
+}
+
+impl fmt::Display for ApprovalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for ApprovalId {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(self.as_str())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +127,23 @@ mod tests {
             String::new(),
         ] {
             assert_eq!(bad.parse::<RequestId>(), Err(RequestIdError), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_approval_id_is_twelve_characters_that_nobody_mistakes() {
+        let id = ApprovalId::new([0, 31, 32, 255, 10, 18, 20, 24, 27, 1, 2, 3]);
+        assert_eq!(id.as_str(), "0z0zajmrv123");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for bad in [
+            "",
+            "0z0zajmrv12",
+            "0z0zajmrv1234",
+            "0Z0ZAJMRV123",
+            "0z0zajmrvilo",
+            "0z0zajmrv1\u{e9}",
+        ] {
+            assert_eq!(bad.parse::<ApprovalId>(), Err(ApprovalIdError), "{bad}");
         }
     }
 }

@@ -9,4 +9,6 @@ pub mod selector;
 pub mod parameters;
 pub mod plan;
 pub mod policy;
+pub mod approval;
+pub mod resource;
 pub mod audit;

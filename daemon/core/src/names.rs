@@ -106,6 +106,11 @@ name!(
     MountName,
     check_dns_label
 );
+name!(
+    /// A Terraform root, as the configuration names it: a DNS label, e.g. `demo`.
+    RootName,
+    check_dns_label
+);
 
 impl NamespaceName {
     /// Whether Kubernetes itself lives there: `kube-` and what follows. Never a target.

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use crate::ids::RequestId;
+use crate::ids::{ApprovalId, RequestId};
 use crate::names::NamespaceName;
 use crate::selector::LabelSelector;
 
@@ -19,6 +19,11 @@ pub const MAX_PARAMETERS: usize = 16 * 1024;
 pub const MAX_PAGE_TOKEN: usize = 4096;
 /// The longest a caller may wait for a request, in seconds: below every client's patience.
 pub const MAX_WAIT_SECONDS: u32 = 40;
+
+/// The longest name or path of a Terraform root taken, in bytes.
+pub const MAX_WORKING_DIR: usize = 1024;
+/// The longest reason an agent may give, in bytes.
+pub const MAX_REASON: usize = 2000;
 
 /// What is wrong with which parameter.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -47,11 +52,20 @@ pub enum ActionName {
     PodStatus,
     /// `get_request`: says where one of the caller's own requests stands.
     GetRequest,
+    /// `terraform_plan`: says what Terraform would change, and keeps the plan.
+    TerraformPlan,
+    /// `terraform_apply`: opens an approval for a plan, or applies the one that was approved.
+    TerraformApply,
 }
 
 impl ActionName {
     /// Every action, in the order agents see them.
-    pub const ALL: [Self; 2] = [Self::PodStatus, Self::GetRequest];
+    pub const ALL: [Self; 4] = [
+        Self::PodStatus,
+        Self::TerraformPlan,
+        Self::TerraformApply,
+        Self::GetRequest,
+    ];
 
     /// The name in MCP, policy and audit.
     #[must_use]
@@ -59,6 +73,8 @@ impl ActionName {
         match self {
             Self::PodStatus => "k8s_get_pod_status",
             Self::GetRequest => "get_request",
+            Self::TerraformPlan => "terraform_plan",
+            Self::TerraformApply => "terraform_apply",
         }
     }
 
@@ -82,6 +98,10 @@ pub enum Parameters {
     PodStatus(PodStatus),
     /// For [`ActionName::GetRequest`].
     GetRequest(GetRequest),
+    /// For [`ActionName::TerraformPlan`].
+    TerraformPlan(TerraformPlan),
+    /// For [`ActionName::TerraformApply`].
+    TerraformApply(TerraformApply),
 }
 
 /// Which pods to look at.
@@ -106,6 +126,29 @@ pub struct GetRequest {
     pub wait_seconds: u32,
 }
 
+/// What to plan.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Serialize)]
+pub struct TerraformPlan {
+    /// A root's name, or its folder as an absolute path. Which root that is the configuration says.
+    pub working_dir: String,
+    /// The agent's own words. Shown to humans as unverified, and of no effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What to apply.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Serialize)]
+pub struct TerraformApply {
+    /// As in [`TerraformPlan`].
+    pub working_dir: String,
+    /// The approval to use up. Without one, an approval is opened and nothing applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_id: Option<ApprovalId>,
+    /// As in [`TerraformPlan`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 impl Parameters {
     /// Reads the parameters of `action` from a JSON object; empty text means `{}`.
     ///
@@ -125,6 +168,15 @@ impl Parameters {
                     .number("wait_seconds", MAX_WAIT_SECONDS)?
                     .unwrap_or(0),
             }),
+            ActionName::TerraformPlan => Self::TerraformPlan(TerraformPlan {
+                working_dir: fields.working_dir()?,
+                reason: fields.text("reason", MAX_REASON)?,
+            }),
+            ActionName::TerraformApply => Self::TerraformApply(TerraformApply {
+                working_dir: fields.working_dir()?,
+                approval_id: fields.optional("approval_id")?,
+                reason: fields.text("reason", MAX_REASON)?,
+            }),
         };
         fields.finish()?;
         Ok(parameters)
@@ -136,6 +188,8 @@ impl Parameters {
         match self {
             Self::PodStatus(_) => ActionName::PodStatus,
             Self::GetRequest(_) => ActionName::GetRequest,
+            Self::TerraformPlan(_) => ActionName::TerraformPlan,
+            Self::TerraformApply(_) => ActionName::TerraformApply,
         }
     }
 
@@ -144,7 +198,7 @@ impl Parameters {
     pub const fn namespace(&self) -> Option<&NamespaceName> {
         match self {
             Self::PodStatus(p) => Some(&p.namespace),
-            Self::GetRequest(_) => None,
+            Self::GetRequest(_) | Self::TerraformPlan(_) | Self::TerraformApply(_) => None,
         }
     }
 
@@ -154,6 +208,8 @@ impl Parameters {
         let json = match self {
             Self::PodStatus(p) => serde_json::to_value(p),
             Self::GetRequest(g) => serde_json::to_value(g),
+            Self::TerraformPlan(p) => serde_json::to_value(p),
+            Self::TerraformApply(a) => serde_json::to_value(a),
         };
         json.unwrap_or_default()
     }
@@ -213,6 +269,21 @@ impl Fields {
                 format!("must be a string, not {}", kind(&other)),
             )),
         }
+    }
+
+    /// A root's name or an absolute path. The configuration says which roots there are, so no more is
+    /// checked than that it can be shown.
+    fn working_dir(&mut self) -> Result<String, FieldError> {
+        let text = self
+            .text("working_dir", MAX_WORKING_DIR)?
+            .ok_or_else(|| FieldError::new("working_dir", "is required"))?;
+        if text.chars().any(char::is_control) {
+            return Err(FieldError::new(
+                "working_dir",
+                "has a control character; it must be a root's name or its folder",
+            ));
+        }
+        Ok(text)
     }
 
     fn optional<T: std::str::FromStr<Err: fmt::Display>>(
@@ -329,7 +400,7 @@ mod tests {
     fn pod_status(json: &str) -> Result<PodStatus, FieldError> {
         match Parameters::parse(ActionName::PodStatus, json)? {
             Parameters::PodStatus(p) => Ok(p),
-            Parameters::GetRequest(_) => unreachable!(),
+            other => unreachable!("{other:?}"),
         }
     }
 
@@ -337,7 +408,7 @@ mod tests {
         let json = format!(r#"{{"request_id":"{ID}","wait_seconds":{json_value}}}"#);
         match Parameters::parse(ActionName::GetRequest, &json)? {
             Parameters::GetRequest(g) => Ok(g.wait_seconds),
-            Parameters::PodStatus(_) => unreachable!(),
+            other => unreachable!("{other:?}"),
         }
     }
 
@@ -368,6 +439,29 @@ mod tests {
         );
         let e = pod_status(r#"{"namespace":"a","namespace":"b"}"#).unwrap_err();
         assert_eq!(e, FieldError::new("namespace", "is given twice"));
+    }
+
+    #[test]
+    fn terraform_takes_a_root_and_whole_approval_ids_alone() {
+        let apply = |json: &str| Parameters::parse(ActionName::TerraformApply, json);
+        let Ok(Parameters::TerraformApply(a)) =
+            apply(r#"{"working_dir":"demo","approval_id":"0z0zajmrv123","reason":null}"#)
+        else {
+            panic!("refused");
+        };
+        assert_eq!(a.working_dir, "demo");
+        assert_eq!(a.approval_id.unwrap().as_str(), "0z0zajmrv123");
+        for (json, field) in [
+            ("{}", "working_dir"),
+            (r#"{"working_dir":"a\nb"}"#, "working_dir"),
+            (
+                r#"{"working_dir":"demo","approval_id":"0z0zaj"}"#,
+                "approval_id",
+            ),
+            (r#"{"working_dir":"demo","target":"x"}"#, "target"),
+        ] {
+            assert_eq!(apply(json).unwrap_err().field, field, "{json}");
+        }
     }
 
     #[test]

@@ -2,14 +2,20 @@
 //!
 //! Rules are read from the top; the first that matches decides; when none does, the answer is no.
 
+mod condition;
+
 use std::collections::BTreeSet;
 use std::fmt;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use crate::names::{NamespaceName, PrincipalName, RuleName};
+use crate::names::{NamespaceName, PrincipalName, RootName, RuleName};
 use crate::parameters::ActionName;
+use crate::plan::PlanFacts;
+
+use condition::{PlanCondition, PlanEntry};
 
 /// The largest policy file taken, in bytes.
 pub const MAX_POLICY_BYTES: usize = 256 * 1024;
@@ -31,13 +37,23 @@ pub struct Rule {
     actions: BTreeSet<ActionName>,
     /// Exact names. An action that touches a namespace matches only with one of them.
     namespaces: BTreeSet<NamespaceName>,
+    /// Exact names. An action of a Terraform root matches only with one of them.
+    roots: BTreeSet<RootName>,
+    /// What must hold of a plan.
+    plan: Option<PlanCondition>,
     effect: Effect,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Effect {
     Allow,
-    Deny { reason: String },
+    RequireApproval {
+        quorum: u32,
+        expires_after: Duration,
+    },
+    Deny {
+        reason: String,
+    },
 }
 
 /// What is asked of the policy.
@@ -49,6 +65,10 @@ pub struct Question<'a> {
     pub action: ActionName,
     /// In which namespace, if the action touches one.
     pub namespace: Option<&'a NamespaceName>,
+    /// Of which Terraform root, if the action is about one.
+    pub root: Option<&'a RootName>,
+    /// What the plan does, once that is known.
+    pub facts: Option<&'a PlanFacts>,
 }
 
 /// What the policy answers for one request. Working it out changes nothing.
@@ -59,6 +79,15 @@ pub enum Decision {
     Allow {
         /// The rule that says so.
         rule: RuleName,
+    },
+    /// It may once enough people said yes to just this.
+    RequireApproval {
+        /// The rule that says so.
+        rule: RuleName,
+        /// How many different people.
+        quorum: u32,
+        /// How long it waits for them, and for its use.
+        expires_after: Duration,
     },
     /// It may not.
     Deny {
@@ -126,6 +155,10 @@ impl Policy {
     }
 
     /// Answers one question.
+    ///
+    /// An apply is decided twice: when it is asked for, and again with `facts` before anything is opened or
+    /// used for it. The first answer only turns away what can never be: a rule that asks for facts is passed
+    /// over where it denies, and taken where it lets through. Only the second one counts.
     pub fn decide(&self, question: &Question<'_>) -> Decision {
         match self.rules.iter().find(|rule| rule.matches(question)) {
             Some(Rule {
@@ -133,6 +166,19 @@ impl Policy {
                 effect: Effect::Allow,
                 ..
             }) => Decision::Allow { rule: name.clone() },
+            Some(Rule {
+                name,
+                effect:
+                    Effect::RequireApproval {
+                        quorum,
+                        expires_after,
+                    },
+                ..
+            }) => Decision::RequireApproval {
+                rule: name.clone(),
+                quorum: *quorum,
+                expires_after: *expires_after,
+            },
             Some(Rule {
                 name,
                 effect: Effect::Deny { reason },
@@ -166,6 +212,15 @@ impl Policy {
             .into_iter()
     }
 
+    /// The Terraform roots any rule names.
+    pub fn roots(&self) -> impl Iterator<Item = &RootName> {
+        self.rules
+            .iter()
+            .flat_map(|r| &r.roots)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+    }
+
     /// The principals any rule names.
     pub fn principals(&self) -> impl Iterator<Item = &PrincipalName> {
         self.rules
@@ -188,6 +243,12 @@ impl Policy {
         for rule in mine {
             any = true;
             for_action |= rule.actions.contains(&q.action);
+        }
+        if let (true, Some(root)) = (for_action, q.root) {
+            return format!(
+                "no rule of the policy lets {} use {} with this plan of root {root}",
+                q.principal, q.action
+            );
         }
         match (any, for_action, q.namespace) {
             (true, true, Some(ns)) => {
@@ -225,8 +286,16 @@ impl Rule {
             Some("other actions")
         } else if q.namespace.is_some_and(|ns| !self.namespaces.contains(ns)) {
             Some("other namespaces")
+        } else if q.root.is_some_and(|root| !self.roots.contains(root)) {
+            Some("other roots")
         } else {
-            None
+            match (&self.plan, q.facts) {
+                (Some(condition), Some(facts)) => condition.mismatch(facts),
+                (Some(_), None) if matches!(self.effect, Effect::Deny { .. }) => {
+                    Some("it asks what the plan does, which is not known yet")
+                }
+                (Some(_), None) | (None, _) => None,
+            }
         }
     }
 }
@@ -235,6 +304,15 @@ impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Allow { rule } => write!(f, "allow, by rule {rule}"),
+            Self::RequireApproval {
+                rule,
+                quorum,
+                expires_after,
+            } => write!(
+                f,
+                "ask {quorum}, by rule {rule}, for {} minutes",
+                expires_after.as_secs() / 60
+            ),
             Self::Deny {
                 rule: Some(rule),
                 reason,
@@ -259,6 +337,10 @@ struct RuleEntry {
     actions: Vec<Spanned<String>>,
     #[serde(default)]
     namespaces: Vec<Spanned<NamespaceName>>,
+    #[serde(default)]
+    roots: Vec<Spanned<RootName>>,
+    #[serde(default)]
+    plan: Option<PlanEntry>,
     effect: EffectEntry,
 }
 
@@ -266,7 +348,19 @@ struct RuleEntry {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum EffectEntry {
     Allow,
+    RequireApproval(ApprovalEntry),
     Deny { reason: String },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ApprovalEntry {
+    /// One person, where nothing is said.
+    #[serde(default)]
+    quorum: Option<Spanned<u32>>,
+    /// Half an hour, where nothing is said.
+    #[serde(default)]
+    expires_after_minutes: Option<Spanned<u64>>,
 }
 
 impl RuleEntry {
@@ -303,15 +397,67 @@ impl RuleEntry {
                 return Err(fault(ns, problem));
             }
         }
+        let actions = self
+            .actions
+            .iter()
+            .map(action)
+            .collect::<Result<BTreeSet<_>, _>>()?;
+        let applies = actions.contains(&ActionName::TerraformApply);
+        let of_roots =
+            |a: &ActionName| matches!(a, ActionName::TerraformPlan | ActionName::TerraformApply);
+        if actions.iter().any(of_roots) && self.roots.is_empty() {
+            let problem = "roots is empty, so the rule can never match a plan or an apply";
+            return Err(fault(&self.name, problem.to_owned()));
+        }
+        if self.plan.is_some() && actions.iter().any(|a| *a != ActionName::TerraformApply) {
+            let problem = "plan is a condition of terraform_apply alone";
+            return Err(fault(&self.name, problem.to_owned()));
+        }
+        let plan = self.plan.map(|plan| plan.check(&self.name)).transpose()?;
+        let effect = match self.effect {
+            EffectEntry::Allow if applies => {
+                let problem = "an apply cannot be allowed without people: use require_approval";
+                return Err(fault(&self.name, problem.to_owned()));
+            }
+            EffectEntry::RequireApproval(_)
+                if actions.iter().any(|a| *a != ActionName::TerraformApply) =>
+            {
+                let problem = "require_approval is for terraform_apply alone";
+                return Err(fault(&self.name, problem.to_owned()));
+            }
+            EffectEntry::Allow => Effect::Allow,
+            EffectEntry::RequireApproval(entry) => entry.check()?,
+            EffectEntry::Deny { reason } => Effect::Deny { reason },
+        };
         Ok(Rule {
-            actions: self.actions.iter().map(action).collect::<Result<_, _>>()?,
+            actions,
             name: self.name.value,
             principals,
             namespaces: self.namespaces.into_iter().map(|ns| ns.value).collect(),
-            effect: match self.effect {
-                EffectEntry::Allow => Effect::Allow,
-                EffectEntry::Deny { reason } => Effect::Deny { reason },
-            },
+            roots: self.roots.into_iter().map(|root| root.value).collect(),
+            plan,
+            effect,
+        })
+    }
+}
+
+impl ApprovalEntry {
+    fn check(self) -> Result<Effect, PolicyError> {
+        if let Some(at) = self
+            .quorum
+            .as_ref()
+            .filter(|q| !(1..=10).contains(&q.value))
+        {
+            return Err(fault(at, "quorum must be from 1 to 10".to_owned()));
+        }
+        let minutes = self.expires_after_minutes;
+        if let Some(at) = minutes.as_ref().filter(|m| !(1..=1440).contains(&m.value)) {
+            let problem = "expires_after_minutes must be from 1 to 1440";
+            return Err(fault(at, problem.to_owned()));
+        }
+        Ok(Effect::RequireApproval {
+            quorum: self.quorum.map_or(1, |q| q.value),
+            expires_after: Duration::from_secs(60 * minutes.map_or(30, |m| m.value)),
         })
     }
 }
@@ -350,7 +496,20 @@ mod tests {
             principal: &principal.parse().unwrap(),
             action: ActionName::PodStatus,
             namespace: Some(&namespace.parse().unwrap()),
+            root: None,
+            facts: None,
         })
+    }
+
+    fn ask_apply(policy: &Policy, root: &str, facts: Option<&PlanFacts>) -> String {
+        let question = Question {
+            principal: &"demo-agent".parse().unwrap(),
+            action: ActionName::TerraformApply,
+            namespace: None,
+            root: Some(&root.parse().unwrap()),
+            facts,
+        };
+        policy.decide(&question).to_string()
     }
 
     #[test]
@@ -390,6 +549,8 @@ mod tests {
             principal: &"p".parse().unwrap(),
             action: ActionName::PodStatus,
             namespace: Some(&"y".parse().unwrap()),
+            root: None,
+            facts: None,
         };
         let why: Vec<_> = policy
             .explain(&question)
@@ -465,6 +626,103 @@ mod tests {
             let e = parse(&yaml).unwrap_err();
             assert!(e.problem.contains(problem), "{yaml}\n{e}");
             assert_eq!(e.line, line, "{yaml}\n{e}");
+        }
+    }
+
+    #[test]
+    fn the_shipped_policy_asks_one_person_for_every_apply_of_the_demo() {
+        let policy = parse(SHIPPED).unwrap();
+        let facts = PlanFacts::default();
+        for facts in [None, Some(&facts)] {
+            assert_eq!(
+                ask_apply(&policy, "demo", facts),
+                "ask 1, by rule people-approve-demo-applies, for 30 minutes"
+            );
+            assert!(ask_apply(&policy, "other", facts).starts_with("deny"));
+        }
+    }
+
+    #[test]
+    fn what_a_plan_does_decides_once_it_is_known() {
+        use crate::plan::Action::{Create, Delete, Forget, Update};
+
+        let policy = parse(
+            "version: 1\nrules:\n- {name: no-deletes, principals: ['*'], actions: [terraform_apply], roots: [r], \
+             plan: {any_action: [delete, replace]}, effect: {deny: {reason: nothing is destroyed here}}}\n\
+             - {name: small, principals: ['*'], actions: [terraform_apply], roots: [r], \
+             plan: {only_actions: [create, update], max_changes: 2}, effect: {require_approval: {}}}\n\
+             - {name: rest, principals: ['*'], actions: [terraform_apply], roots: [r], \
+             effect: {require_approval: {quorum: 2, expires_after_minutes: 5}}}\n",
+        )
+        .unwrap();
+        let plan = |actions: &[crate::plan::Action]| PlanFacts {
+            changes: actions.iter().map(|a| condition::change(*a)).collect(),
+            ..PlanFacts::default()
+        };
+        for (actions, answer) in [
+            (
+                &[Create, Update][..],
+                "ask 1, by rule small, for 30 minutes",
+            ),
+            (
+                &[Create, Update, Create],
+                "ask 2, by rule rest, for 5 minutes",
+            ),
+            (&[Forget], "ask 2, by rule rest, for 5 minutes"),
+            (
+                &[Create, Delete],
+                "deny, by rule no-deletes: nothing is destroyed here",
+            ),
+        ] {
+            assert_eq!(ask_apply(&policy, "r", Some(&plan(actions))), answer);
+        }
+        // Before it is known, nothing is denied that could still be let through.
+        assert!(ask_apply(&policy, "r", None).starts_with("ask 1, by rule small"));
+    }
+
+    #[test]
+    fn an_apply_is_never_allowed_and_nothing_else_waits_for_people() {
+        for (rule, problem) in [
+            (
+                "actions: [terraform_apply], roots: [r], effect: allow",
+                "without people",
+            ),
+            (
+                "actions: [terraform_apply], effect: {require_approval: {}}",
+                "roots is empty",
+            ),
+            ("actions: [terraform_plan], effect: allow", "roots is empty"),
+            (
+                "actions: [terraform_plan], roots: [r], effect: {require_approval: {}}",
+                "terraform_apply alone",
+            ),
+            (
+                "actions: [terraform_plan], roots: [r], plan: {max_changes: 1}, effect: allow",
+                "terraform_apply alone",
+            ),
+            (
+                "actions: [terraform_apply], roots: [r], effect: {require_approval: {quorum: 0}}",
+                "from 1 to 10",
+            ),
+            (
+                "actions: [terraform_apply], roots: [r], effect: {require_approval: {expires_after_minutes: 1441}}",
+                "from 1 to 1440",
+            ),
+            (
+                "actions: [terraform_apply], roots: [r], plan: {only_actions: [destroy]}, effect: {require_approval: {}}",
+                "destroy",
+            ),
+            (
+                "actions: [terraform_apply], roots: [r], plan: {}, effect: {require_approval: {}}",
+                "says nothing",
+            ),
+        ] {
+            let e = parse(&format!(
+                "version: 1\nrules:\n- {{name: a, principals: ['*'], {rule}}}\n"
+            ));
+            let e = e.unwrap_err();
+            assert!(e.problem.contains(problem), "{rule}: {e}");
+            assert_eq!(e.line, 3, "{rule}: {e}");
         }
     }
 

@@ -8,7 +8,7 @@
 
 use std::fmt::Write as _;
 
-use sandbox_core::names::{NamespaceName, PrincipalName};
+use sandbox_core::names::{NamespaceName, PrincipalName, RootName};
 use sandbox_core::parameters::ActionName;
 use sandbox_core::policy::{Decision, Policy, Question};
 
@@ -30,7 +30,58 @@ rules:
     actions: [k8s_get_pod_status]
     namespaces: [staging, legacy]
     effect: allow
+  - name: planners
+    principals: [agent, agent-ro]
+    actions: [terraform_plan]
+    roots: [demo]
+    effect: allow
+  - name: applies
+    principals: [agent]
+    actions: [terraform_apply]
+    roots: [demo]
+    effect: {require_approval: {quorum: 1}}
+  - name: payments
+    principals: [agent]
+    actions: [terraform_plan]
+    roots: [payments]
+    effect: allow
+  - name: payments-applies
+    principals: [agent]
+    actions: [terraform_apply]
+    roots: [payments]
+    effect: {require_approval: {quorum: 2, expires_after_minutes: 10}}
 ";
+
+/// Where an action is asked for.
+enum Place {
+    Namespace(NamespaceName),
+    Root(RootName),
+}
+
+fn places(action: ActionName) -> Vec<(&'static str, Place)> {
+    let (namespaces, roots): (&[_], &[_]) = match action {
+        ActionName::PodStatus | ActionName::GetRequest => (
+            &[
+                "demo-app",
+                "staging",
+                "legacy",
+                "kube-system",
+                "sandbox-jobs",
+            ],
+            &[],
+        ),
+        ActionName::TerraformPlan | ActionName::TerraformApply => {
+            (&[], &["demo", "payments", "other"])
+        }
+    };
+    let namespaces = namespaces
+        .iter()
+        .map(|name| (*name, Place::Namespace(name.parse().unwrap())));
+    let roots = roots
+        .iter()
+        .map(|name| (*name, Place::Root(name.parse().unwrap())));
+    namespaces.chain(roots).collect()
+}
 
 fn table() -> String {
     let policy = Policy::parse(POLICY, &[]).unwrap();
@@ -40,24 +91,26 @@ fn table() -> String {
         write!(table, "{principal:<34}").unwrap();
     }
     for action in ActionName::ALL {
-        for namespace in [
-            "demo-app",
-            "staging",
-            "legacy",
-            "kube-system",
-            "sandbox-jobs",
-        ] {
-            write!(table, "\n{:<42}", format!("{action} {namespace}")).unwrap();
+        for (name, place) in places(action) {
+            write!(table, "\n{:<42}", format!("{action} {name}")).unwrap();
             for principal in principals {
                 let principal: PrincipalName = principal.parse().unwrap();
-                let namespace: NamespaceName = namespace.parse().unwrap();
+                let (namespace, root) = match &place {
+                    Place::Namespace(namespace) => (Some(namespace), None),
+                    Place::Root(root) => (None, Some(root)),
+                };
                 let question = Question {
                     principal: &principal,
                     action,
-                    namespace: Some(&namespace),
+                    namespace,
+                    root,
+                    facts: None,
                 };
                 let cell = match policy.decide(&question) {
                     Decision::Allow { rule } => format!("allow ({rule})"),
+                    Decision::RequireApproval { rule, quorum, .. } => {
+                        format!("ask {quorum} ({rule})")
+                    }
                     Decision::Deny {
                         rule: Some(rule), ..
                     } => format!("deny ({rule})"),

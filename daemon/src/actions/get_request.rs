@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{Description, Tier};
 use crate::request::{Report, State};
+use crate::store::StoredApproval;
 
 pub(super) fn description() -> Description {
     Description {
@@ -33,6 +34,7 @@ pub(super) fn description() -> Description {
                 "code": {"type": "string", "description": "why it did not succeed"},
                 "message": {"type": "string"},
                 "next": {"type": "string", "description": "what to do next"},
+                "approval_state": {"type": "string", "description": "pending, granted, consumed, denied, expired or cancelled"},
                 "result_json": {"type": "string", "description": "structured result of the action, as JSON"}
             },
             "required": ["outcome", "request_id"]
@@ -43,10 +45,17 @@ pub(super) fn description() -> Description {
 
 /// Says where a request stands.
 #[must_use]
-pub fn report(id: RequestId, action: &str, state: &State) -> Report {
+///
+/// `approval` is the one it opened, as that stands now.
+pub fn report(
+    id: RequestId,
+    action: &str,
+    state: &State,
+    approval: Option<&StoredApproval>,
+) -> Report {
     let ended = match state {
         State::Running(phase) => {
-            let message = format!("Request {id} ({action}) is running: {}.", phase.as_str());
+            let message = format!("Request {id} ({action}) is running: {}.", phase.name);
             return Report {
                 structured: json!({
                     "outcome": "running", "request_id": id, "action": action, "message": message,
@@ -59,14 +68,24 @@ pub fn report(id: RequestId, action: &str, state: &State) -> Report {
     };
     let outcome = ended.outcome;
     match &ended.result {
-        Ok(result) => Report {
-            structured: json!({
+        Ok(result) => {
+            let mut structured = json!({
                 "outcome": outcome, "request_id": id, "action": action,
                 "message": format!("Request {id} ({action}) {outcome}."),
                 "result_json": result.structured.to_string(),
-            }),
-            text: format!("Request {id} ({action}) {outcome}.\n{}", result.text),
-        },
+            });
+            let mut text = format!("Request {id} ({action}) {outcome}.\n{}", result.text);
+            if let Some(approval) = approval {
+                let (now, next) = super::terraform::standing(approval);
+                structured["approval_state"] = now.into();
+                structured["next"] = next.clone().into();
+                text = format!(
+                    "{text}\nNow approval {} is {now}. {next}",
+                    approval.approval.terms().id
+                );
+            }
+            Report { structured, text }
+        }
         Err(failure) => Report {
             structured: json!({
                 "outcome": outcome, "request_id": id, "action": action, "code": failure.code.as_str(),

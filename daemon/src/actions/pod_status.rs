@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::text::{age, clipped, count, visible};
 use super::{Description, PageKey, Tier};
 use crate::report::{Code, Failure};
-use crate::request::Report;
+use crate::request::{Parts, Report};
 
 /// The most pods of a page. The limit in bytes may make it fewer.
 const PAGE: u32 = 200;
@@ -86,27 +86,48 @@ pub(super) fn continue_token(p: &PodStatus, key: &PageKey) -> Result<String, Fai
     })
 }
 
-pub(super) fn work(
-    p: &PodStatus,
-    key: &PageKey,
-    result_bytes: usize,
-) -> Result<wire::start::Work, Failure> {
-    Ok(wire::start::Work::PodStatus(wire::PodStatus {
+/// What the sandbox is told to do.
+pub(crate) fn start(p: &PodStatus, parts: &Parts) -> Result<wire::Start, Failure> {
+    let result_bytes = parts.limits.result_bytes;
+    let work = wire::start::Work::PodStatus(wire::PodStatus {
         namespace: p.namespace.to_string(),
         label_selector: p
             .label_selector
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default(),
-        continue_token: continue_token(p, key)?,
+        continue_token: continue_token(p, &parts.page_key)?,
         limit: PAGE,
         // JSON names every field of every pod: about four times what the frame takes.
         max_bytes: u32::try_from(result_bytes / 4).unwrap_or(u32::MAX),
-    }))
+    });
+    Ok(wire::Start {
+        work: Some(work),
+        ..wire::Start::default()
+    })
+}
+
+/// What the sandbox's output means to the caller.
+pub(crate) fn result(
+    request: RequestId,
+    p: &PodStatus,
+    output: wire::Output,
+    parts: &Parts,
+) -> Result<Report, Failure> {
+    match output.output {
+        Some(wire::output::Output::Pods(pods)) => {
+            let result_bytes = parts.limits.result_bytes;
+            Ok(report(request, p, &pods, &parts.page_key, result_bytes))
+        }
+        Some(wire::output::Output::Terraform(_)) | None => Err(Failure::new(
+            Code::Internal,
+            "The runner's output is not of this action.",
+        )),
+    }
 }
 
 /// One page, within `result_bytes` both as structure and as text.
-pub(super) fn report(
+fn report(
     request: RequestId,
     p: &PodStatus,
     page: &wire::PodList,

@@ -2,7 +2,7 @@
 //! or turn the direction of reading.
 
 /// `text` with controls, line and paragraph separators and bidirectional marks as escapes.
-pub(super) fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -57,12 +57,8 @@ impl Prover {
 
     /// Does with the token the least that its scope allows.
     pub(super) async fn ask(&self, token: &SecretString, scope: &Scope) -> Answer {
-        let namespace = &scope.namespace;
-        self.get(
-            token,
-            &format!("/api/v1/namespaces/{namespace}/pods?limit=1"),
-        )
-        .await
+        let list = scope.listed.path(scope.namespace.as_str());
+        self.get(token, &format!("{list}?limit=1")).await
     }
 
     /// Reads `path` with the token.

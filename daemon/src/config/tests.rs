@@ -41,6 +41,46 @@ fn a_short_configuration_is_enough_and_has_the_documented_defaults() {
 }
 
 #[test]
+fn a_root_says_where_it_is_and_what_it_may_touch() {
+    let root = "[roots.demo]\nfolder = '/srv/demo'\nnamespaces = ['demo-app']\nkinds = ['deployments.apps']\n";
+    let (config, _) = load(&format!("{GOOD}{root}")).unwrap();
+    let demo = &config.roots[&"demo".parse().unwrap()];
+    assert_eq!(demo.state, StateKind::Managed);
+    assert_eq!(demo.workspace, "default");
+    for (from, to, word) in [
+        ("'/srv/demo'", "'srv/demo'", "absolute"),
+        ("['demo-app']", "['demo-app', 'b']", "one namespace"),
+        ("['demo-app']", "['kube-system']", "never be a target"),
+        ("['demo-app']", "['sandbox-jobs']", "never be a target"),
+        ("['deployments.apps']", "[]", "at least one kind"),
+        ("['deployments.apps']", "['secrets']", "no kind"),
+        ("[roots.demo]", "[roots.delete-demo]", "delete-"),
+        (
+            "folder",
+            "var_files = ['../a.tfvars']\nfolder",
+            "inside the folder",
+        ),
+        (
+            "folder",
+            "data_files = ['/etc/passwd']\nfolder",
+            "inside the folder",
+        ),
+        (
+            "folder",
+            "secret_vars = { 'a b' = '/x' }\nfolder",
+            "no name of a variable",
+        ),
+        ("folder", "secret_vars = { a = 'x' }\nfolder", "absolute"),
+        ("folder", "workspace = 'a/b'\nfolder", "workspace"),
+        ("folder", "state = { snapshot = 'x' }\nfolder", "absolute"),
+        ("folder", "colour = 'red'\nfolder", "colour"),
+    ] {
+        let e = load(&format!("{GOOD}{}", root.replacen(from, to, 1))).unwrap_err();
+        assert!(e.contains(word), "{to}: {e}");
+    }
+}
+
+#[test]
 fn a_uid_is_admitted_on_its_own_socket_alone() {
     let (_, principals) = load(GOOD).unwrap();
     assert!(principals.find(Role::Approver, 4001).is_none());
@@ -107,4 +147,23 @@ fn a_socket_path_that_no_address_holds_is_refused() {
 fn a_read_that_could_outlive_its_lease_is_refused() {
     let text = format!("{GOOD}[limits]\nread_seconds = 600\n");
     assert!(load(&text).unwrap_err().contains("read_seconds"));
+}
+
+#[test]
+fn a_command_to_notify_is_named_by_its_absolute_path() {
+    let with = |command: &str| load(&format!("{GOOD}[notify]\ncommand = {command}\n"));
+    let (config, _) = with("['/usr/bin/notify', '--to', 'ops']").unwrap();
+    assert_eq!(config.notify.command, ["/usr/bin/notify", "--to", "ops"]);
+    assert!(load(GOOD).unwrap().0.notify.command.is_empty());
+    for bad in ["['notify']", "['']", "['./notify']"] {
+        let e = with(bad).unwrap_err();
+        assert!(
+            e.contains("notify.command must begin with the absolute path"),
+            "{e}"
+        );
+    }
+    assert!(
+        with("'/usr/bin/notify --to ops'").is_err(),
+        "a list, not a line"
+    );
 }

@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status};
 use super::refuse::{caller, check_version, status};
 use crate::actions::{self, Tier};
 use crate::report::{Code, Failure};
-use crate::request::{Admitted, Call, Ended, Live, Phase, Report, Requests, State};
+use crate::request::{Admitted, Call, Ended, Live, Report, Requests, State};
 
 /// The longest message an agent may send, in bytes: the longest parameters and some room.
 const MAX_MESSAGE: usize = 64 * 1024;
@@ -178,9 +178,9 @@ impl Agent {
 fn told(state: &State) -> proto::invoke_event::Event {
     match state {
         State::Running(phase) => proto::invoke_event::Event::Progress(proto::Progress {
-            phase: phase.as_str().to_owned(),
-            done: phase.done(),
-            total: Phase::COUNT,
+            phase: phase.name.to_owned(),
+            done: phase.done,
+            total: phase.total,
         }),
         State::Ended(ended) => proto::invoke_event::Event::Finished(finished(ended)),
     }
@@ -240,6 +240,7 @@ fn parse_id(text: &str) -> Result<RequestId, Status> {
 fn action(a: &actions::Description) -> proto::Action {
     let (tier, read_only) = match a.tier {
         Tier::Low => (proto::Tier::Low, true),
+        Tier::High => (proto::Tier::High, false),
     };
     proto::Action {
         name: a.name.as_str().to_owned(),
@@ -249,7 +250,7 @@ fn action(a: &actions::Description) -> proto::Action {
         output_schema_json: a.output.to_string(),
         tier: tier.into(),
         read_only,
-        destructive: false,
+        destructive: !read_only,
         idempotent: read_only,
     }
 }

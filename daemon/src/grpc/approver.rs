@@ -1,5 +1,8 @@
 //! `sandbox.approver.v1.ApproverService`. Never on the agent's socket.
 
+mod approvals;
+mod plan;
+
 use std::pin::Pin;
 
 use futures_util::{Stream, StreamExt as _};
@@ -13,6 +16,7 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 use super::refuse::{caller, check_version, status};
+use crate::approve::{Approvals, Judge};
 use crate::audit::{AuditError, Filter, QueryError, VerifyError};
 use crate::broker::Health;
 use crate::report::{Code, Failure, chain};
@@ -40,11 +44,57 @@ pub fn approver_routes(parts: ApproverParts) -> Routes {
 
 struct Approver(ApproverParts);
 
+impl Approver {
+    fn approvals(&self) -> &Approvals {
+        &self.0.requests.parts().approvals
+    }
+}
+
 type LineStream = Pin<Box<dyn Stream<Item = Result<proto::AuditLine, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl ApproverService for Approver {
     type QueryAuditStream = LineStream;
+    type WatchApprovalsStream = approvals::ApprovalStream;
+
+    async fn list_approvals(
+        &self,
+        request: Request<proto::ListApprovalsRequest>,
+    ) -> Result<Response<proto::ListApprovalsResponse>, Status> {
+        caller(&request).map_err(|f| status(&f))?;
+        let ask = request.into_inner();
+        check_version(ask.protocol_version)?;
+        approvals::list(self.approvals(), ask.ended).await
+    }
+
+    async fn get_approval(
+        &self,
+        request: Request<proto::GetApprovalRequest>,
+    ) -> Result<Response<proto::GetApprovalResponse>, Status> {
+        caller(&request).map_err(|f| status(&f))?;
+        let ask = request.into_inner();
+        check_version(ask.protocol_version)?;
+        approvals::get(self.approvals(), &ask.approval_id).await
+    }
+
+    async fn record_verdict(
+        &self,
+        request: Request<proto::RecordVerdictRequest>,
+    ) -> Result<Response<proto::RecordVerdictResponse>, Status> {
+        let (peer, principal) = caller(&request).map_err(|f| status(&f))?;
+        let ask = request.into_inner();
+        check_version(ask.protocol_version)?;
+        approvals::record_verdict(self.approvals(), Judge::of(&peer, &principal), ask).await
+    }
+
+    async fn watch_approvals(
+        &self,
+        request: Request<proto::WatchApprovalsRequest>,
+    ) -> Result<Response<approvals::ApprovalStream>, Status> {
+        caller(&request).map_err(|f| status(&f))?;
+        check_version(request.get_ref().protocol_version)?;
+        approvals::watch(self.approvals(), &self.0.requests.parts().lifetime).await
+    }
 
     async fn query_audit(
         &self,

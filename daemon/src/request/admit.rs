@@ -16,7 +16,7 @@ use crate::actions;
 use crate::audit::AuditError;
 use crate::peer::Peer;
 use crate::report::{Code, Failure, chain};
-use crate::store::Opened;
+use crate::store::{Opened, StoredApproval};
 
 /// The longest text a client may call itself by, in characters; more is cut.
 const MAX_CLIENT: usize = 128;
@@ -105,13 +105,16 @@ impl Requests {
         if let Parameters::GetRequest(ask) = &parameters {
             let wait = Duration::from_secs(ask.wait_seconds.into());
             let (action, state) = self.find(principal, ask.request_id, wait).await?;
+            let approval = self.approval_of(principal, &state).await;
             return Ok(Admitted::Answered(actions::get_request::report(
                 ask.request_id,
                 &action,
                 &state,
+                approval.as_ref(),
             )));
         }
         actions::check(&parameters, &self.parts.page_key)?;
+        let root = self.parts.roots.find(&parameters)?;
         let slot = self.limiter.start(principal)?;
 
         let stored = (action, parameters.canonical());
@@ -140,16 +143,25 @@ impl Requests {
             id,
             principal: principal.clone(),
             parameters,
+            root,
+            uid: peer.credentials().map(|c| c.uid),
+            client: clip(&call.client, MAX_CLIENT),
             cancel: live.cancel.clone(),
         };
 
-        let decision = self.parts.policy.decide(principal, &request.parameters);
+        let decision = self.parts.policy.decide(
+            principal,
+            &request.parameters,
+            request.root.as_ref().map(|root| &root.name),
+            None,
+        );
         let refusal = self
             .write_down(&request, peer, call, &decision)
             .await
             .err()
             .or(match decision {
-                Decision::Allow { .. } => None,
+                // What people must say yes to is worked out first.
+                Decision::Allow { .. } | Decision::RequireApproval { .. } => None,
                 Decision::Deny { reason, .. } => Some(Failure::new(
                     Code::PolicyDenied,
                     format!("The policy refuses this: {reason}."),
@@ -188,6 +200,10 @@ impl Requests {
             Decision::Allow { rule } => decided
                 .with("decision", "allow")
                 .with("rule", rule.as_str()),
+            Decision::RequireApproval { rule, quorum, .. } => decided
+                .with("decision", "require_approval")
+                .with("rule", rule.as_str())
+                .with("quorum", i64::from(*quorum)),
             Decision::Deny { rule, reason } => decided
                 .with("decision", "deny")
                 .with("rule", rule.as_ref().map_or("default", |r| r.as_str()))
@@ -227,6 +243,20 @@ impl Requests {
             let ended = Ended::new(request.id, result);
             perform::close(&parts, &registry, &request, &progress, ended).await;
         });
+    }
+
+    /// Where the approval stands now that a request has opened, if it has opened one.
+    async fn approval_of(
+        &self,
+        principal: &PrincipalName,
+        state: &super::State,
+    ) -> Option<StoredApproval> {
+        let super::State::Ended(ended) = state else {
+            return None;
+        };
+        let id = ended.result.as_ref().ok()?.structured.get("approval_id")?;
+        let id = id.as_str()?.parse().ok()?;
+        self.parts.approvals.find_own(principal, id).await.ok()
     }
 
     async fn repeated(

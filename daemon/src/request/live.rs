@@ -15,40 +15,24 @@ use crate::report::{Code, Failure};
 /// How long a result can be asked for after the end.
 const KEPT_MS: u64 = 10 * 60 * 1000;
 
-/// The steps of a request that a caller hears of.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Phase {
-    /// A credential is minted while a sandbox is claimed.
-    Prepare,
-    /// The work runs.
-    Run,
-    /// The credential is revoked and shown to be dead.
-    Revoke,
+/// A step of a request that its caller hears of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Phase {
+    /// What is going on.
+    pub name: &'static str,
+    /// How many steps have ended.
+    pub done: u32,
+    /// How many there are.
+    pub total: u32,
 }
 
 impl Phase {
-    /// How many there are.
-    pub const COUNT: u32 = 3;
-
-    /// The name callers see.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Prepare => "credential and sandbox",
-            Self::Run => "run",
-            Self::Revoke => "revoke",
-        }
-    }
-
-    /// How many phases have ended when this one begins.
-    #[must_use]
-    pub const fn done(self) -> u32 {
-        match self {
-            Self::Prepare => 0,
-            Self::Run => 1,
-            Self::Revoke => 2,
-        }
-    }
+    /// Before anything was done.
+    pub const FIRST: Self = Self {
+        name: "accepted",
+        done: 0,
+        total: 1,
+    };
 }
 
 /// Where a request stands.
@@ -87,6 +71,7 @@ impl Ended {
         let outcome = match &result {
             Ok(_) => "succeeded",
             Err(f) if f.code == Code::PolicyDenied => "denied",
+            Err(f) if f.code == Code::ApplyUnknown => "unknown",
             Err(f) if matches!(f.code, Code::Cancelled | Code::Stopping) => "cancelled",
             Err(_) => "failed",
         };
@@ -170,7 +155,7 @@ impl Registry {
         action: ActionName,
         now_ms: u64,
     ) -> (Live, watch::Sender<State>) {
-        let (sender, state) = watch::channel(State::Running(Phase::Prepare));
+        let (sender, state) = watch::channel(State::Running(Phase::FIRST));
         let cancel = CancellationToken::new();
         let live = Live {
             id,

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 
-use super::job::{CONTAINER, JobName, UID};
+use super::job::{self, CONTAINER, Class, JobName, UID};
 use crate::config;
 
 /// What a pod that passed is, for the trail.
@@ -23,6 +23,7 @@ pub(super) fn check(
     pod: &Pod,
     job: &JobName,
     uid: Option<&str>,
+    class: Class,
     config: &config::Sandbox,
 ) -> Result<PodFacts, String> {
     let meta = &pod.metadata;
@@ -39,7 +40,7 @@ pub(super) fn check(
     )?;
     ensure(meta.deletion_timestamp.is_none(), "it is being deleted")?;
     let spec = pod.spec.as_ref().ok_or("it has no spec")?;
-    check_spec(spec, config)?;
+    check_spec(spec, class, config)?;
     check_status(pod)?;
     Ok(PodFacts {
         pod: meta.name.clone().unwrap_or_default(),
@@ -50,7 +51,7 @@ pub(super) fn check(
     })
 }
 
-fn check_spec(spec: &PodSpec, config: &config::Sandbox) -> Result<(), String> {
+fn check_spec(spec: &PodSpec, class: Class, config: &config::Sandbox) -> Result<(), String> {
     let runtime_class = spec.runtime_class_name.as_deref().unwrap_or("none");
     ensure(
         runtime_class == config.runtime_class,
@@ -74,7 +75,21 @@ fn check_spec(spec: &PodSpec, config: &config::Sandbox) -> Result<(), String> {
         none(spec.ephemeral_containers.as_ref().map(Vec::len)),
         "it has ephemeral containers",
     )?;
-    ensure(none(spec.volumes.as_ref().map(Vec::len)), "it has volumes")?;
+    // Just the volumes of its class, as they were asked for.
+    let wanted = job::pod(class, config);
+    ensure(
+        spec.volumes.as_deref().unwrap_or_default()
+            == wanted.volumes.as_deref().unwrap_or_default(),
+        "it has other volumes",
+    )?;
+    let mounts = wanted
+        .containers
+        .first()
+        .and_then(|c| c.volume_mounts.as_deref());
+    ensure(
+        container.volume_mounts.as_deref().unwrap_or_default() == mounts.unwrap_or_default(),
+        "it has other volume mounts",
+    )?;
     ensure(
         none(container.env.as_ref().map(Vec::len)),
         "it has environment variables",
@@ -82,10 +97,6 @@ fn check_spec(spec: &PodSpec, config: &config::Sandbox) -> Result<(), String> {
     ensure(
         none(container.env_from.as_ref().map(Vec::len)),
         "it has environment variables",
-    )?;
-    ensure(
-        none(container.volume_mounts.as_ref().map(Vec::len)),
-        "it has volume mounts",
     )?;
     ensure(container.command.is_none(), "its command was replaced")?;
     let image = container.image.as_deref().unwrap_or("none");
@@ -180,6 +191,7 @@ mod tests {
             pool_read: 2,
             max: 12,
             spare_idle_seconds: 600,
+            providers: Vec::new(),
         }
     }
 
@@ -189,7 +201,12 @@ mod tests {
 
     /// The pod that the API server would make of our own Job.
     fn pod() -> Pod {
-        let spec = job(&name(), &config(), 60).spec.unwrap().template.spec;
+        pod_of(Class::Read)
+    }
+
+    fn pod_of(class: Class) -> Pod {
+        let job = job(&name(), class, &config(), 60);
+        let spec = job.spec.unwrap().template.spec;
         Pod {
             metadata: ObjectMeta {
                 name: Some("sbx-a-1".to_owned()),
@@ -223,7 +240,7 @@ mod tests {
     fn problem(change: impl FnOnce(&mut Pod)) -> String {
         let mut pod = pod();
         change(&mut pod);
-        check(&pod, &name(), Some("u1"), &config()).unwrap_err()
+        check(&pod, &name(), Some("u1"), Class::Read, &config()).unwrap_err()
     }
 
     fn spec(pod: &mut Pod) -> &mut PodSpec {
@@ -236,8 +253,29 @@ mod tests {
 
     #[test]
     fn the_pod_of_our_own_job_passes() {
-        let facts = check(&pod(), &name(), Some("u1"), &config()).unwrap();
+        let facts = check(&pod(), &name(), Some("u1"), Class::Read, &config()).unwrap();
         assert_eq!((facts.pod.as_str(), facts.uid.as_str()), ("sbx-a-1", "u1"));
+    }
+
+    #[test]
+    fn each_class_has_its_own_volumes_and_no_others() {
+        let seen = |pod: &Pod, class| check(pod, &name(), Some("u1"), class, &config());
+        assert!(seen(&pod_of(Class::Terraform), Class::Terraform).is_ok());
+        for (made, asked) in [
+            (Class::Read, Class::Terraform),
+            (Class::Terraform, Class::Read),
+        ] {
+            let problem = seen(&pod_of(made), asked).unwrap_err();
+            assert!(problem.contains("volumes"), "{problem}");
+        }
+        let mut other = pod_of(Class::Terraform);
+        let volume = &mut spec(&mut other).volumes.as_mut().unwrap()[0];
+        volume.empty_dir.as_mut().unwrap().medium = None;
+        assert!(
+            seen(&other, Class::Terraform)
+                .unwrap_err()
+                .contains("volumes")
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
+use sandbox_core::resource::Resource;
 
 /// The API server and the daemon's client to it. Cheap to clone.
 #[derive(Clone)]
@@ -102,12 +103,13 @@ impl Cluster {
         &self.ca_pem
     }
 
-    /// Whether a `ServiceAccount` may still list pods in its namespace, by the authorizer's own word.
+    /// Whether a `ServiceAccount` may still list a kind in its namespace, by the authorizer's own word.
     ///
     /// # Errors
     /// When the API server does not answer.
-    pub async fn may_still_list_pods(
+    pub async fn may_still_list(
         &self,
+        resource: Resource,
         namespace: &str,
         account: &str,
     ) -> Result<bool, ClusterError> {
@@ -122,7 +124,8 @@ impl Cluster {
                 resource_attributes: Some(ResourceAttributes {
                     namespace: Some(namespace.to_owned()),
                     verb: Some("list".to_owned()),
-                    resource: Some("pods".to_owned()),
+                    group: Some(resource.group().to_owned()),
+                    resource: Some(resource.plural().to_owned()),
                     ..ResourceAttributes::default()
                 }),
                 ..SubjectAccessReviewSpec::default()

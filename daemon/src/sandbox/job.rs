@@ -1,12 +1,13 @@
-//! The Job: one hardened pod, one container, no volume, no token, never replaced.
+//! The Job: one hardened pod, one container, no token, never replaced. No volume but the memory that
+//! Terraform unpacks into.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, PodSecurityContext, PodSpec, PodTemplateSpec, ResourceRequirements,
-    SeccompProfile, SecurityContext,
+    Capabilities, Container, EmptyDirVolumeSource, PodSecurityContext, PodSpec, PodTemplateSpec,
+    ResourceRequirements, SeccompProfile, SecurityContext, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -17,8 +18,30 @@ use crate::config;
 pub(super) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "sandboxd");
 pub(super) const CONTAINER: &str = "runner";
 pub(super) const UID: i64 = 65532;
+/// The one volume of a Terraform sandbox, its place, and how much it may hold.
+pub(super) const WORK: (&str, &str, &str) = ("work", "/work", "256Mi");
 /// Beyond idle time and deadline: how long the Job may take to start and to be taken down.
 const SPAN_MARGIN_SECONDS: u64 = 120;
+
+/// What a sandbox is made for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Class {
+    /// One page of one list. Small, without a volume, some started ahead.
+    Read,
+    /// A run of Terraform: more memory, and a volume in it. Started when it is wanted.
+    Terraform,
+}
+
+impl Class {
+    /// The word in labels and audit.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Terraform => "terraform",
+        }
+    }
+}
 
 /// A Job's name: `sbx-` and 16 random characters, a DNS label.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -46,9 +69,14 @@ impl fmt::Display for JobName {
 }
 
 /// The Job of a sandbox. `cluster/base/admission-jobs.yaml` refuses anything weaker.
-pub(super) fn job(name: &JobName, config: &config::Sandbox, read_seconds: u64) -> Job {
+pub(super) fn job(
+    name: &JobName,
+    class: Class,
+    config: &config::Sandbox,
+    work_seconds: u64,
+) -> Job {
     let labels = BTreeMap::from([(MANAGED_BY.0.to_owned(), MANAGED_BY.1.to_owned())]);
-    let span = config.spare_idle_seconds + read_seconds + SPAN_MARGIN_SECONDS;
+    let span = config.spare_idle_seconds + work_seconds + SPAN_MARGIN_SECONDS;
     Job {
         metadata: ObjectMeta {
             name: Some(name.to_string()),
@@ -68,7 +96,7 @@ pub(super) fn job(name: &JobName, config: &config::Sandbox, read_seconds: u64) -
                     labels: Some(labels),
                     ..ObjectMeta::default()
                 }),
-                spec: Some(pod(config)),
+                spec: Some(pod(class, config)),
             },
             ..JobSpec::default()
         }),
@@ -76,8 +104,27 @@ pub(super) fn job(name: &JobName, config: &config::Sandbox, read_seconds: u64) -
     }
 }
 
-pub(super) fn pod(config: &config::Sandbox) -> PodSpec {
+pub(super) fn pod(class: Class, config: &config::Sandbox) -> PodSpec {
+    let (work, path, size) = WORK;
+    let volumes = (class == Class::Terraform).then(|| {
+        vec![Volume {
+            name: work.to_owned(),
+            empty_dir: Some(EmptyDirVolumeSource {
+                medium: Some("Memory".to_owned()),
+                size_limit: Some(Quantity(size.to_owned())),
+            }),
+            ..Volume::default()
+        }]
+    });
+    let volume_mounts = (class == Class::Terraform).then(|| {
+        vec![VolumeMount {
+            name: work.to_owned(),
+            mount_path: path.to_owned(),
+            ..VolumeMount::default()
+        }]
+    });
     PodSpec {
+        volumes,
         runtime_class_name: Some(config.runtime_class.clone()),
         service_account_name: Some("default".to_owned()),
         automount_service_account_token: Some(false),
@@ -105,7 +152,8 @@ pub(super) fn pod(config: &config::Sandbox) -> PodSpec {
                 "--idle-seconds".to_owned(),
                 (config.spare_idle_seconds + 60).to_string(),
             ]),
-            resources: Some(resources()),
+            resources: Some(resources(class)),
+            volume_mounts,
             security_context: Some(SecurityContext {
                 allow_privilege_escalation: Some(false),
                 read_only_root_filesystem: Some(true),
@@ -121,26 +169,22 @@ pub(super) fn pod(config: &config::Sandbox) -> PodSpec {
     }
 }
 
-fn resources() -> ResourceRequirements {
-    let quantities = |pairs: [(&str, &str); 3]| {
-        Some(
-            pairs
-                .map(|(k, v)| (k.to_owned(), Quantity(v.to_owned())))
-                .into_iter()
-                .collect(),
-        )
+fn resources(class: Class) -> ResourceRequirements {
+    // CPU, memory, ephemeral storage: requested, and at most. Memory holds the volume too.
+    let (requests, limits) = match class {
+        Class::Read => (["50m", "64Mi", "16Mi"], ["1", "256Mi", "64Mi"]),
+        Class::Terraform => (["100m", "256Mi", "16Mi"], ["2", "1Gi", "64Mi"]),
+    };
+    let quantities = |amounts: [&str; 3]| {
+        ["cpu", "memory", "ephemeral-storage"]
+            .into_iter()
+            .zip(amounts)
+            .map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned())))
+            .collect()
     };
     ResourceRequirements {
-        requests: quantities([
-            ("cpu", "50m"),
-            ("memory", "64Mi"),
-            ("ephemeral-storage", "16Mi"),
-        ]),
-        limits: quantities([
-            ("cpu", "1"),
-            ("memory", "256Mi"),
-            ("ephemeral-storage", "64Mi"),
-        ]),
+        requests: Some(quantities(requests)),
+        limits: Some(quantities(limits)),
         ..ResourceRequirements::default()
     }
 }

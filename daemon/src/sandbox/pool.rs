@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::cluster::Cluster;
-use super::job::JobName;
+use super::job::{Class, JobName};
 use super::network::{Network, NetworkParts};
 use super::pods::Pods;
 use super::start::Ready;
@@ -34,6 +34,12 @@ const UPKEEP: Duration = Duration::from_secs(20);
 /// After a spare failed to start, before the next try; doubled each time, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// After a spare was taken, before the next one is started: a pod that starts takes a core for half a second,
+/// and the call that took the spare would be the one to wait. Who waits for a sandbox is not made to.
+const REFILL_PAUSE: Duration = Duration::from_millis(250);
+
+/// As many reads as one Terraform has the memory of: so of the room there is, and of the cluster's quota.
+const TERRAFORM_PLACES: u32 = 4;
 
 /// The sandboxes. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -49,7 +55,7 @@ pub(super) struct Inner {
     pub(super) namespace: String,
     pub(super) probe_namespace: String,
     pub(super) config: config::Sandbox,
-    pub(super) read_seconds: u64,
+    pub(super) limits: config::Limits,
     pub(super) pods: Pods,
     pub(super) network: Network,
     pub(super) store: Store,
@@ -77,8 +83,8 @@ pub struct SandboxParts {
     pub kubernetes: config::Kubernetes,
     /// What they are.
     pub config: config::Sandbox,
-    /// How long a read may take, in seconds.
-    pub read_seconds: u64,
+    /// How long work may take.
+    pub limits: config::Limits,
     /// The journal.
     pub store: Store,
     /// The trail.
@@ -112,7 +118,7 @@ impl Sandboxes {
             cluster,
             kubernetes,
             config,
-            read_seconds,
+            limits,
             store,
             audit,
             clock,
@@ -137,7 +143,7 @@ impl Sandboxes {
             places: Arc::new(Semaphore::new(config.max)),
             ready: AtomicUsize::new(0),
             config,
-            read_seconds,
+            limits,
             store,
             audit,
             clock,
@@ -162,13 +168,12 @@ impl Sandboxes {
     ///
     /// # Errors
     /// [`SandboxError`]
-    pub async fn claim(&self, request: RequestId) -> Result<Claimed, SandboxError> {
+    pub async fn claim(&self, request: RequestId, class: Class) -> Result<Claimed, SandboxError> {
         loop {
-            let (answer, answered) = oneshot::channel();
-            self.messages
-                .send(Message::Claim(answer))
-                .map_err(|_| SandboxError::Stopping)?;
-            let (ready, pooled) = answered.await.map_err(|_| SandboxError::Stopping)??;
+            let (ready, pooled) = match class {
+                Class::Read => self.claim_pooled().await?,
+                Class::Terraform => (self.start_one(class).await?, false),
+            };
             // From here on dropping it deletes its Job.
             let mut claimed = Claimed {
                 sandboxes: self.clone(),
@@ -191,6 +196,33 @@ impl Sandboxes {
         }
     }
 
+    async fn claim_pooled(&self) -> Result<(Ready, bool), SandboxError> {
+        let (answer, answered) = oneshot::channel();
+        self.messages
+            .send(Message::Claim(answer))
+            .map_err(|_| SandboxError::Stopping)?;
+        answered.await.map_err(|_| SandboxError::Stopping)?
+    }
+
+    /// In a task of its own: a caller that gives up in the middle must not leave half a sandbox.
+    async fn start_one(&self, class: Class) -> Result<Ready, SandboxError> {
+        let inner = Arc::clone(&self.inner);
+        let (give, given) = oneshot::channel();
+        self.inner.lifetime.spawn(async move {
+            let places = TERRAFORM_PLACES.min(u32::try_from(inner.config.max).unwrap_or(u32::MAX));
+            let places = Arc::clone(&inner.places).acquire_many_owned(places).await;
+            let started = match places {
+                Ok(places) => inner.start(class, places).await,
+                Err(_) => Err(SandboxError::Stopping),
+            };
+            if let Err(Ok(ready)) = give.send(started) {
+                drop(ready.stream);
+                inner.take_down(&ready.name, ready.permit).await;
+            }
+        });
+        given.await.map_err(|_| SandboxError::Stopping)?
+    }
+
     /// A spare may have been tampered with, or have died, while it waited.
     async fn check_claimed(&self, claimed: &mut Claimed) -> Result<(), SandboxError> {
         if !claimed.pooled {
@@ -205,7 +237,8 @@ impl Sandboxes {
             ));
         }
         let (checked, answers) = tokio::join!(
-            self.inner.check_pod(&ready.name, Some(&ready.pod_uid)),
+            self.inner
+                .check_pod(&ready.name, ready.class, Some(&ready.pod_uid)),
             ready.stream.ping()
         );
         if let Err(SandboxError::Changed { job, problem }) = &checked {
@@ -305,6 +338,18 @@ impl Sandboxes {
         self.inner.cluster.health(namespace).await
     }
 
+    /// The runner's image, by digest.
+    #[must_use]
+    pub fn image(&self) -> &str {
+        &self.inner.config.image
+    }
+
+    /// The Terraform providers of that image.
+    #[must_use]
+    pub fn providers(&self) -> &[config::Provider] {
+        &self.inner.config.providers
+    }
+
     /// How the pool is.
     #[must_use]
     pub fn pool(&self) -> PoolState {
@@ -359,7 +404,10 @@ impl Pool {
     fn take(&mut self, message: Message) {
         match message {
             Message::Claim(caller) => match self.ready.pop_front() {
-                Some(ready) => self.hand_over(caller, ready, true),
+                Some(ready) => {
+                    self.not_before = self.not_before.max(Instant::now() + REFILL_PAUSE);
+                    self.hand_over(caller, ready, true);
+                }
                 None => self.waiting.push_back(caller),
             },
             Message::Started(Ok(ready)) => {
@@ -436,7 +484,7 @@ impl Pool {
             let (inner, messages) = (Arc::clone(&self.inner), self.messages.clone());
             self.inner.lifetime.spawn(async move {
                 let started = match Arc::clone(&inner.places).acquire_owned().await {
-                    Ok(place) => inner.start(place).await,
+                    Ok(place) => inner.start(Class::Read, place).await,
                     Err(_) => Err(SandboxError::Stopping),
                 };
                 deliver(&inner, &messages, Message::Started(started)).await;

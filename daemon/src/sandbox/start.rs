@@ -12,7 +12,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
 use super::check::{PodFacts, check};
-use super::job::{CONTAINER, JobName, UID, job};
+use super::job::{CONTAINER, Class, JobName, UID, job};
 use super::network::NetworkState;
 use super::pool::Inner;
 use super::stream::{Ends, RunnerStream};
@@ -32,6 +32,7 @@ const DELETE_LIMIT: Duration = Duration::from_mins(1);
 /// A sandbox that waits for its one request.
 pub(super) struct Ready {
     pub(super) name: JobName,
+    pub(super) class: Class,
     pub(super) pod: String,
     pub(super) pod_uid: String,
     pub(super) node: String,
@@ -51,6 +52,7 @@ impl Inner {
     /// is gone: whoever waits hears at once why there is none.
     pub(super) async fn start(
         self: &Arc<Self>,
+        class: Class,
         permit: OwnedSemaphorePermit,
     ) -> Result<Ready, SandboxError> {
         let name =
@@ -60,10 +62,11 @@ impl Inner {
             .await
             .map_err(|e| SandboxError::Store(chain(&e)))?;
         crash::after(Step::JobJournalled);
-        match self.bring_up(&name).await {
+        match self.bring_up(&name, class).await {
             Ok((facts, stream, proof, network)) => Ok(Ready {
                 api_server: network.api_server,
                 name,
+                class,
                 pod: facts.pod,
                 pod_uid: facts.uid,
                 node: facts.node,
@@ -87,14 +90,19 @@ impl Inner {
     async fn bring_up(
         &self,
         name: &JobName,
+        class: Class,
     ) -> Result<(PodFacts, RunnerStream, Proof, NetworkState), SandboxError> {
         let network = self.network.ready().await.map_err(SandboxError::Start)?;
         let jobs: Api<Job> = self.api();
-        let wanted = job(name, &self.config, self.read_seconds);
+        let work_seconds = match class {
+            Class::Read => self.limits.read_seconds,
+            Class::Terraform => self.limits.terraform_seconds,
+        };
+        let wanted = job(name, class, &self.config, work_seconds);
         create(&jobs, &wanted).await?;
         crash::after(Step::JobCreated);
         self.wait_until_running(name).await?;
-        let facts = self.check_pod(name, None).await?;
+        let facts = self.check_pod(name, class, None).await?;
         let mut stream = attach(&self.api(), &facts.pod).await?;
         let probe = Probe {
             client: &self.client,
@@ -102,7 +110,7 @@ impl Inner {
         };
         let proof = prove(&mut stream, network.api_server.clone(), probe).await?;
         // Again, now that something of ours runs in it.
-        let facts = self.check_pod(name, Some(&facts.uid)).await?;
+        let facts = self.check_pod(name, class, Some(&facts.uid)).await?;
         Ok((facts, stream, proof, network))
     }
 
@@ -144,6 +152,7 @@ impl Inner {
     pub(super) async fn check_pod(
         &self,
         name: &JobName,
+        class: Class,
         uid: Option<&str>,
     ) -> Result<PodFacts, SandboxError> {
         let pods: Api<Pod> = self.api();
@@ -162,7 +171,7 @@ impl Inner {
                 list.items.len()
             )));
         };
-        check(pod, name, uid, &self.config).map_err(changed)
+        check(pod, name, uid, class, &self.config).map_err(changed)
     }
 
     /// Deletes Job and pod, waits until the pod is gone, and frees its place.

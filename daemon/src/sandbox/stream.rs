@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use prost::Message as _;
 use prost::bytes::Bytes;
+use ring::digest::{SHA256, digest};
 use sandbox_proto::runner::v1 as wire;
 use sandbox_proto::runner::v1::{from_runner, to_runner};
 use sandbox_proto::{MAX_FRAME_BYTES, RUNNER_PROTOCOL_VERSION};
@@ -14,15 +15,19 @@ use tokio::io::{
 };
 use tokio::time::{Instant, timeout};
 
-use super::{SandboxError, Seen};
+use super::{Input, Made, SandboxError, Seen};
 use crate::report::{Code, Failure};
 
 /// How long a spare may take to answer a ping before it counts as lost.
 const PING_LIMIT: Duration = Duration::from_secs(2);
 /// Between two pings while work runs.
 const PING_EVERY: Duration = Duration::from_secs(20);
-/// The most API calls one request may report.
-const MAX_CALLS: usize = 1000;
+/// The most API calls one request may report. A resource takes about ten of an apply.
+const MAX_CALLS: usize = 5000;
+/// Pieces of inputs that are sent, and the longest that are taken.
+const PIECE: usize = 1024 * 1024;
+/// The longest artifact taken, in bytes.
+const MAX_ARTIFACT: usize = 32 * 1024 * 1024;
 /// The most bytes of the runner's standard error that are kept.
 const MAX_STDERR: u64 = 2048;
 
@@ -110,24 +115,28 @@ impl RunnerStream {
         }
     }
 
-    /// Sends request and credential, and follows the work until the runner says that it is done.
-    pub(super) async fn run<F>(
+    /// Sends request, credential and inputs, and follows the work until the runner says that it is done.
+    pub(super) async fn run(
         &mut self,
         mut start: wire::Start,
-        token: &SecretString,
-        tell: &mut impl FnMut(Seen) -> F,
-    ) -> Result<wire::Output, Failure>
-    where
-        F: Future<Output = Result<(), Failure>>,
-    {
+        token: Option<&SecretString>,
+        inputs: &[Input],
+        tell: &mut impl Tell,
+    ) -> Result<wire::Output, Failure> {
         #[expect(
             clippy::disallowed_methods,
             reason = "into the one Start frame, to the runner's memory"
         )]
-        let credential = Bytes::copy_from_slice(token.expose_secret().as_bytes());
-        start.credential = credential;
+        let credential = token.map(|t| Bytes::copy_from_slice(t.expose_secret().as_bytes()));
+        start.credential = credential.unwrap_or_default();
         self.send(to_runner::Frame::Start(start)).await?;
+        for piece in inputs.iter().flat_map(|input| input.bytes.chunks(PIECE)) {
+            let data = Bytes::copy_from_slice(piece);
+            self.send(to_runner::Frame::Chunk(wire::Chunk { data }))
+                .await?;
+        }
         let mut output = None;
+        let mut coming = None;
         let mut calls = 0;
         let mut unanswered = 0;
         let mut next_ping = Instant::now() + PING_EVERY;
@@ -156,13 +165,19 @@ impl RunnerStream {
                     if calls > MAX_CALLS {
                         return Err(broken("reported too many API calls"));
                     }
-                    tell(Seen {
+                    let seen = Seen {
                         method: call.method,
                         path: call.path,
                         status: call.status,
                         elapsed_ms: call.elapsed_ms,
-                    })
-                    .await?;
+                        refused: call.refused,
+                    };
+                    tell.call(seen).await?;
+                }
+                from_runner::Frame::Artifact(piece) => {
+                    if let Some(made) = take_piece(&mut coming, &piece)? {
+                        tell.made(made).await?;
+                    }
                 }
                 from_runner::Frame::Output(out) if output.is_none() => output = Some(out),
                 from_runner::Frame::Finished(wire::Finished {
@@ -260,6 +275,35 @@ impl RunnerStream {
     }
 }
 
+/// What is told while work runs. Where telling fails, the work ends.
+pub(crate) trait Tell: Send {
+    /// A call to the API server, made or refused.
+    fn call(&mut self, seen: Seen) -> impl Future<Output = Result<(), Failure>> + Send;
+    /// A file that the work made.
+    fn made(&mut self, made: Made) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// Puts the pieces of one artifact together; gives it once it is whole and is what it was said to be.
+fn take_piece(coming: &mut Option<Made>, piece: &wire::Artifact) -> Result<Option<Made>, Failure> {
+    let kind = piece.kind();
+    let mut made = coming.take().unwrap_or(Made {
+        kind,
+        bytes: zeroize::Zeroizing::new(Vec::new()),
+    });
+    if made.kind != kind || made.bytes.len() + piece.data.len() > MAX_ARTIFACT {
+        return Err(broken("sent a file out of its place or size"));
+    }
+    made.bytes.extend_from_slice(&piece.data);
+    if !piece.last {
+        *coming = Some(made);
+        return Ok(None);
+    }
+    if digest(&SHA256, &made.bytes).as_ref() != &piece.sha256[..] {
+        return Err(broken("sent a file that is not what it says"));
+    }
+    Ok(Some(made))
+}
+
 fn gone(error: &dyn std::error::Error) -> SandboxError {
     SandboxError::Runner(format!("is gone: {error}"))
 }
@@ -271,6 +315,7 @@ fn out_of_place(frame: &from_runner::Frame) -> SandboxError {
         from_runner::Frame::Progress(_) => "Progress",
         from_runner::Frame::ApiCall(_) => "ApiCall",
         from_runner::Frame::Output(_) => "Output",
+        from_runner::Frame::Artifact(_) => "Artifact",
         from_runner::Frame::Finished(_) => "Finished",
     };
     SandboxError::Runner(format!("sent {name} out of its place"))
@@ -314,6 +359,14 @@ fn meaning(failure: &wire::Failure) -> Failure {
         Kind::TooLarge => Failure::new(
             Code::ResultTooLarge,
             "Not even one pod fits the limit of a result.",
+        ),
+        Kind::BadInput => Failure::new(
+            Code::Internal,
+            format!("The runner did not get what it was to get: {detail}."),
+        ),
+        Kind::PlanDiffers => Failure::new(
+            Code::PlanRefused,
+            format!("The plan was not made from this source: {detail}."),
         ),
         Kind::Internal | Kind::Unspecified => {
             Failure::new(Code::Internal, format!("The runner failed: {detail}."))

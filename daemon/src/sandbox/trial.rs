@@ -15,7 +15,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::time::{Instant, timeout};
 
 use super::check::check;
-use super::job::{self, CONTAINER, JobName, MANAGED_BY};
+use super::job::{self, CONTAINER, Class, JobName, MANAGED_BY};
 use super::network;
 use super::start::{Probe, Progress, attach, gone_is_fine, progress, prove, refused, why_no_pod};
 use super::{Cluster, Proof, SandboxError};
@@ -52,7 +52,8 @@ pub(crate) struct Said {
 /// The daemon's Job under another name and with a shorter life.
 pub(crate) fn job(name: &str, config: &Config) -> Job {
     let read_seconds = config.limits.read_seconds;
-    let mut job = job::job(&JobName::existing(name), &config.sandbox, read_seconds);
+    let name = JobName::existing(name);
+    let mut job = job::job(&name, Class::Read, &config.sandbox, read_seconds);
     mark(&mut job.metadata);
     if let Some(spec) = &mut job.spec {
         spec.active_deadline_seconds = Some(LIFE_SECONDS);
@@ -63,7 +64,7 @@ pub(crate) fn job(name: &str, config: &Config) -> Job {
 
 /// The pod of such a Job, alone.
 pub(crate) fn pod(name: &str, config: &config::Sandbox) -> Pod {
-    let mut spec = job::pod(config);
+    let mut spec = job::pod(Class::Read, config);
     spec.active_deadline_seconds = Some(LIFE_SECONDS);
     let mut metadata = ObjectMeta {
         name: Some(name.to_owned()),
@@ -104,9 +105,11 @@ pub(crate) async fn start(
             return Err(why.map_or(e, SandboxError::Start));
         }
     };
-    check(&pod, &name, None, &config.sandbox).map_err(|problem| SandboxError::Changed {
-        job: name.to_string(),
-        problem,
+    check(&pod, &name, None, Class::Read, &config.sandbox).map_err(|problem| {
+        SandboxError::Changed {
+            job: name.to_string(),
+            problem,
+        }
     })?;
     Ok(TrialPod::of(pods, &pod))
 }

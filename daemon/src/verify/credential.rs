@@ -64,13 +64,17 @@ pub(super) async fn other_namespace(ground: &Ground, tries: &mut Tries) -> anyho
         let question = Question {
             principal,
             action: ActionName::PodStatus,
+            root: None,
+            facts: None,
             namespace: Some(&elsewhere),
         };
         tries.record(
             format!("ask the policy file whether {principal} may read pods in {elsewhere}"),
             match ground.policy.decide(&question) {
                 decision @ Decision::Deny { .. } => Ok(decision.to_string()),
-                decision @ Decision::Allow { .. } => Err(decision.to_string()),
+                decision @ (Decision::Allow { .. } | Decision::RequireApproval { .. }) => {
+                    Err(decision.to_string())
+                }
             },
         );
         let deed = Deed::Ask {

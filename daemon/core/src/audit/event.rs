@@ -62,6 +62,28 @@ event_names! {
     CredentialRevoked = "credential.revoked",
     /// The API server refused the credential, and the pod that held it is gone.
     CredentialProvenDead = "credential.proven_dead",
+    /// Something waits for humans: what it is and what it is bound to.
+    ApprovalOpened = "approval.opened",
+    /// The operator's command is told of it.
+    ApprovalNotified = "approval.notified",
+    /// A human's yes or no, and whether it counts.
+    ApprovalVerdict = "approval.verdict",
+    /// Everybody who was asked for has said yes.
+    ApprovalGranted = "approval.granted",
+    /// Somebody whose yes had counted is no approver any more, so it waits again.
+    ApprovalReopened = "approval.reopened",
+    /// An approver said no, which ended it.
+    ApprovalDenied = "approval.denied",
+    /// It ended by itself.
+    ApprovalExpired = "approval.expired",
+    /// Its owner took it back.
+    ApprovalCancelled = "approval.cancelled",
+    /// It is used up, for the one request that is about to be run.
+    ApprovalConsumed = "approval.consumed",
+    /// Terraform said no, while planning or applying. Its own words are for approvers.
+    TerraformFailed = "terraform.failed",
+    /// How an apply went, operation by operation.
+    TerraformApplied = "terraform.applied",
     /// The request is over.
     ToolResult = "tool.result",
     /// Somebody connected who may not. Aggregated.
@@ -114,6 +136,10 @@ impl EventName {
             | Self::GuardrailDecision
             | Self::CredentialIssued
             | Self::SandboxStarted
+            | Self::ApprovalOpened
+            | Self::ApprovalNotified
+            | Self::ApprovalGranted
+            | Self::ApprovalConsumed
             | Self::PeerRefused
             | Self::RequestRefused
             | Self::AuditCheckpoint => false,
@@ -121,6 +147,14 @@ impl EventName {
             | Self::SandboxCompleted
             | Self::CredentialRevoked
             | Self::CredentialProvenDead
+            // A no must get through, and a yes is refused by what follows it.
+            | Self::ApprovalVerdict
+            | Self::ApprovalReopened
+            | Self::ApprovalDenied
+            | Self::ApprovalExpired
+            | Self::ApprovalCancelled
+            | Self::TerraformFailed
+            | Self::TerraformApplied
             | Self::ToolResult
             | Self::PolicyLoaded
             | Self::PolicyRefused

@@ -1,0 +1,138 @@
+//! `[roots.NAME]`: a source tree of Terraform that agents may ask for, and what it may touch.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use sandbox_core::names::{NamespaceName, RootName};
+use sandbox_core::resource::Resource;
+use serde::Deserialize;
+
+/// One source tree.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Root {
+    /// Where its files are. An agent may name it by this path too.
+    pub folder: PathBuf,
+    /// Where its objects are. One namespace: a lease is good in one.
+    pub namespaces: Vec<NamespaceName>,
+    /// The kinds it may have, as `deployments.apps`; `cluster/base/apply` renders its Roles from the same list.
+    pub kinds: Vec<Resource>,
+    /// Files of the folder that hold values of variables, in order; `terraform.tfvars` and `*.auto.tfvars` are
+    /// read without being named.
+    #[serde(default)]
+    pub var_files: Vec<String>,
+    /// Variables whose values are in files of the daemon's own, 0600. They reach the sandbox's memory alone.
+    #[serde(default)]
+    pub secret_vars: BTreeMap<String, PathBuf>,
+    /// Other files of the folder that the source reads.
+    #[serde(default)]
+    pub data_files: Vec<String>,
+    /// Terraform's workspace.
+    #[serde(default = "default_workspace")]
+    pub workspace: String,
+    /// Where its state is.
+    #[serde(default)]
+    pub state: StateKind,
+}
+
+/// Where a root's state is.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum StateKind {
+    /// The daemon keeps it, a version for each change.
+    #[default]
+    Managed,
+    /// Elsewhere. The file is a pull of it that an operator put there, so there are plans, and no applies.
+    Snapshot(PathBuf),
+}
+
+fn default_workspace() -> String {
+    "default".to_owned()
+}
+
+impl Root {
+    pub(super) fn check(
+        &self,
+        name: &RootName,
+        reserved: &[NamespaceName],
+        check: &mut impl FnMut(bool, String),
+    ) {
+        let at = format!("roots.{name}");
+        check(
+            self.folder.is_absolute(),
+            format!("{at}.folder must be an absolute path"),
+        );
+        check(
+            self.namespaces.len() == 1,
+            format!("{at}.namespaces must name one namespace"),
+        );
+        for namespace in &self.namespaces {
+            check(
+                !namespace.is_system() && !reserved.contains(namespace),
+                format!("{at}.namespaces: {namespace} may never be a target"),
+            );
+        }
+        check(
+            !self.kinds.is_empty(),
+            format!("{at}.kinds must name at least one kind"),
+        );
+        check(
+            !name.as_str().starts_with("delete-"),
+            format!(
+                "{at}: a name that begins with delete- would share its roles with another root"
+            ),
+        );
+        for (key, files) in [
+            ("var_files", &self.var_files),
+            ("data_files", &self.data_files),
+        ] {
+            for file in files {
+                check(
+                    is_inside(file),
+                    format!("{at}.{key}: {file:?} must be a path inside the folder"),
+                );
+            }
+        }
+        for (variable, file) in &self.secret_vars {
+            let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            check(
+                !variable.is_empty() && variable.chars().all(word),
+                format!("{at}.secret_vars: {variable:?} is no name of a variable"),
+            );
+            check(
+                file.is_absolute(),
+                format!("{at}.secret_vars.{variable} must be an absolute path"),
+            );
+        }
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        check(
+            !self.workspace.is_empty() && self.workspace.chars().all(word),
+            format!("{at}.workspace must be of letters, digits, '_' and '-'"),
+        );
+        if let StateKind::Snapshot(file) = &self.state {
+            check(
+                file.is_absolute(),
+                format!("{at}.state.snapshot must be an absolute path"),
+            );
+        }
+    }
+
+    /// The one namespace it is good in.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&NamespaceName> {
+        self.namespaces.first()
+    }
+
+    /// A kind whose list tells whether a credential works.
+    #[must_use]
+    pub fn listed(&self) -> Option<Resource> {
+        self.kinds.first().copied()
+    }
+}
+
+fn is_inside(path: &str) -> bool {
+    !path.is_empty()
+        && Path::new(path)
+            .components()
+            .all(|c| matches!(c, Component::Normal(_)))
+}

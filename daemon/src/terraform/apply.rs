@@ -1,0 +1,252 @@
+//! `terraform_apply`: without an approval it asks for one, with one it uses it up.
+
+use std::time::Duration;
+
+use sandbox_core::approval::{Binding, Bound, summary};
+use sandbox_core::audit::EventName;
+use sandbox_core::ids::ApprovalId;
+use sandbox_core::names::RuleName;
+use sandbox_core::parameters::{ActionName, TerraformApply};
+use sandbox_core::plan::PlanFacts;
+use sandbox_core::policy::Decision;
+use secrecy::ExposeSecret;
+use tokio::sync::watch;
+
+use super::kept::{Current, current, made_from, make, root_of, store_failed, stored};
+use super::launch::Launch;
+use super::shown::shown;
+use super::source::{Source, bytes};
+use super::{Root, run};
+use crate::actions::terraform as told;
+use crate::approve::{OpenApproval, Opened, Use};
+use crate::config::StateKind;
+use crate::report::{Code, Failure};
+use crate::request::{Parts, Report, Request, State, Stay, lost_trail};
+use crate::store::StoredPlan;
+
+/// Opens an approval for a root's plan, or applies the plan of one that was granted.
+pub(crate) async fn apply(
+    parts: &Parts,
+    request: &Request,
+    progress: &watch::Sender<State>,
+    asked: &TerraformApply,
+) -> Result<Report, Failure> {
+    let root = root_of(request)?;
+    if root.settings.state != StateKind::Managed {
+        return Err(Failure::new(
+            Code::PlanRefused,
+            format!(
+                "The state of the root {} lives elsewhere, so it can be planned here and not applied.",
+                root.name
+            ),
+        ));
+    }
+    let _turn = parts.roots.take(&root.name)?;
+    let source = Source::read(
+        root,
+        &parts.limits,
+        parts.sandboxes.providers(),
+        &parts.keyed,
+    )
+    .await?;
+    let call = Call {
+        parts,
+        request,
+        root,
+        source: &source,
+        stay: Stay::of(parts, request, progress, parts.limits.terraform_seconds),
+    };
+    match asked.approval_id {
+        None => call.ask(asked).await,
+        Some(id) => call.use_up(id).await,
+    }
+}
+
+struct Call<'a> {
+    parts: &'a Parts,
+    request: &'a Request,
+    root: &'a Root,
+    source: &'a Source,
+    stay: Stay<'a>,
+}
+
+/// What the policy asks for, now that it is known what the plan does.
+struct Asked {
+    rule: RuleName,
+    quorum: u32,
+    expires_after: Duration,
+}
+
+impl Call<'_> {
+    /// Plans, unless a kept plan is of just this, and asks humans.
+    async fn ask(self, asked: &TerraformApply) -> Result<Report, Failure> {
+        let Self {
+            parts,
+            request,
+            root,
+            source,
+            stay,
+        } = self;
+        let state = current(parts, root).await?;
+        let from = made_from(source, root, parts, state.as_ref());
+        let kept = parts.store.find_plan(root.name.clone(), from).await;
+        let plan = match kept.map_err(|e| store_failed(&e))? {
+            Some(plan) => plan,
+            None => make(stay, parts, request, root, source).await?,
+        };
+        if plan.facts.is_empty() {
+            return Ok(told::nothing_to_do(request.id, &root.name));
+        }
+        let policy = self.decide(&plan.facts).await?;
+        let binding = self.binding(&policy, state.as_ref(), &plan)?;
+        let opened = parts.approvals.open(OpenApproval {
+            root: root.name.clone(),
+            plan: plan.key,
+            facts: &plan.facts,
+            request: request.id,
+            principal: request.principal.clone(),
+            uid: request.uid,
+            action: ActionName::TerraformApply,
+            reason: asked.reason.clone().unwrap_or_default(),
+            client: request.client.clone(),
+            binding,
+            quorum: policy.quorum,
+            expires_after: policy.expires_after,
+            shown: shown(parts, root, source, &plan.facts).await?,
+        });
+        let (Opened::New(approval) | Opened::Same(approval)) = opened.await?;
+        Ok(told::pending(request.id, &root.name, &approval))
+    }
+
+    /// Works everything out again, uses the approval up, and applies.
+    async fn use_up(self, id: ApprovalId) -> Result<Report, Failure> {
+        let Self {
+            parts,
+            request,
+            root,
+            source,
+            stay,
+        } = self;
+        let approval = parts.approvals.find_own(&request.principal, id).await?;
+        let plan = stored(parts, approval.plan).await?;
+        let state = current(parts, root).await?;
+        let policy = self.decide(&plan.facts).await?;
+        let binding = self.binding(&policy, state.as_ref(), &plan)?;
+        let grant = parts.approvals.consume(Use {
+            approval: id,
+            principal: request.principal.clone(),
+            request: request.id,
+            binding,
+        });
+        let grant = grant.await?;
+        let launch = Launch {
+            parts,
+            request,
+            root,
+            source,
+            state: state.as_ref(),
+            plan: &plan,
+        };
+        let applied = launch.run(grant, stay).await?;
+        Ok(told::applied(request.id, &root.name, id, &applied))
+    }
+
+    /// What the policy says of this plan, in the trail before anything follows from it.
+    async fn decide(&self, facts: &PlanFacts) -> Result<Asked, Failure> {
+        let Self { parts, request, .. } = self;
+        let decision = parts.policy.decide(
+            &request.principal,
+            &request.parameters,
+            Some(&self.root.name),
+            Some(facts),
+        );
+        let event = request
+            .event(EventName::GuardrailDecision)
+            .with("plan", summary(facts));
+        let (event, asked) = match decision {
+            Decision::RequireApproval {
+                rule,
+                quorum,
+                expires_after,
+            } => (
+                event
+                    .with("decision", "require_approval")
+                    .with("rule", rule.as_str())
+                    .with("quorum", i64::from(quorum)),
+                Ok(Asked {
+                    rule,
+                    quorum,
+                    expires_after,
+                }),
+            ),
+            Decision::Allow { rule } => (
+                event
+                    .with("decision", "deny")
+                    .with("rule", rule.as_str())
+                    .with("reason", "an apply is never allowed without an approval"),
+                Err(denied("an apply is never allowed without an approval")),
+            ),
+            Decision::Deny { rule, reason } => {
+                let failure = denied(&reason);
+                let event = event
+                    .with("decision", "deny")
+                    .with("rule", rule.as_ref().map_or("default", |r| r.as_str()))
+                    .with("reason", reason);
+                (event, Err(failure))
+            }
+        };
+        let written = parts.audit.record(event).await;
+        written.map_err(|e| lost_trail(&e))?;
+        asked
+    }
+
+    /// Everything that decides what an apply would do, as it is now.
+    fn binding(
+        &self,
+        policy: &Asked,
+        state: Option<&Current>,
+        plan: &StoredPlan,
+    ) -> Result<Binding, Failure> {
+        let root = self.root;
+        let rung = run::rung_of(&plan.facts.writes);
+        let scope = run::scope(root, rung)?.role();
+        let (lineage, serial) = state.map(Current::head).unwrap_or_default();
+        let parameters = serde_json::json!({ "root": root.name }).to_string();
+        Ok(Binding::new(&Bound {
+            principal: &self.request.principal,
+            action: ActionName::TerraformApply,
+            parameters: &parameters,
+            root: &root.name,
+            root_settings: root.settings_digest(),
+            bundle: self.source.bundle.digest(),
+            lock_file: self.source.lock_digest(),
+            workspace: &root.settings.workspace,
+            variables: self.source.variables_digest,
+            image: self.parts.sandboxes.image(),
+            plan: digest_of(plan),
+            state_lineage: lineage,
+            state_serial: serial,
+            scope: &scope,
+            rule: &policy.rule,
+            quorum: policy.quorum,
+        }))
+    }
+}
+
+/// Of the bytes that would be applied, not of what was written beside them.
+fn digest_of(plan: &StoredPlan) -> [u8; 32] {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a saved plan goes through a hash, and nowhere else"
+    )]
+    let bytes_kept = plan.bytes.as_ref().map(ExposeSecret::expose_secret);
+    let digest = ring::digest::digest(&ring::digest::SHA256, bytes_kept.unwrap_or_default());
+    bytes(digest.as_ref())
+}
+
+fn denied(reason: &str) -> Failure {
+    Failure::new(
+        Code::PolicyDenied,
+        format!("The policy refuses this plan: {reason}."),
+    )
+}

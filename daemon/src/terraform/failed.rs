@@ -1,0 +1,129 @@
+//! What an agent is told of Terraform's own words.
+//!
+//! A message may hold whatever the configuration reads: an author's error text, a value in a provider's
+//! complaint. So an agent gets place and kind, and the words of those messages alone that are Terraform's
+//! own and the same for everybody.
+
+use sandbox_proto::runner::v1::Diagnostic;
+
+use crate::actions::visible;
+
+/// Summaries that Terraform 1.11 itself gives, word for word; none holds a value. (Its source: internal/terraform,
+/// internal/configs, internal/lang, and hcl.)
+const OWN_WORDS: [&str; 40] = [
+    "Argument or block definition required",
+    "Check block assertion failed",
+    "Cycle",
+    "Duplicate data configuration",
+    "Duplicate module call",
+    "Duplicate output definition",
+    "Duplicate provider configuration",
+    "Duplicate resource configuration",
+    "Duplicate variable declaration",
+    "Error in function call",
+    "Failed to query available provider packages",
+    "Inconsistent dependency lock file",
+    "Insufficient blocks",
+    "Invalid block definition",
+    "Invalid character",
+    "Invalid count argument",
+    "Invalid expression",
+    "Invalid for_each argument",
+    "Invalid function argument",
+    "Invalid index",
+    "Invalid multi-line string",
+    "Invalid provider configuration",
+    "Invalid reference",
+    "Invalid resource type",
+    "Invalid template interpolation value",
+    "Invalid value for variable",
+    "Missing newline after argument",
+    "Missing required argument",
+    "Module not installed",
+    "No value for required variable",
+    "Provider configuration not present",
+    "Reference to undeclared input variable",
+    "Reference to undeclared local value",
+    "Reference to undeclared module",
+    "Reference to undeclared resource",
+    "Resource postcondition failed",
+    "Resource precondition failed",
+    "Unclosed configuration block",
+    "Unsupported argument",
+    "Unsupported block type",
+];
+
+/// The errors, one sentence each, in Terraform's order.
+pub(super) fn told(diagnostics: &[Diagnostic]) -> String {
+    let errors: Vec<String> = diagnostics
+        .iter()
+        .filter(|d| d.error)
+        .map(sentence)
+        .collect();
+    if errors.is_empty() {
+        return "Terraform gave no reason.".to_owned();
+    }
+    errors.join(" ")
+}
+
+fn sentence(diagnostic: &Diagnostic) -> String {
+    let words = if OWN_WORDS.contains(&diagnostic.summary.as_str()) {
+        diagnostic.summary.as_str()
+    } else {
+        "a message that only approvers may see"
+    };
+    let mut places = Vec::new();
+    if !diagnostic.file.is_empty() {
+        places.push(match diagnostic.line {
+            0 => visible(&diagnostic.file),
+            line => format!("{} line {line}", visible(&diagnostic.file)),
+        });
+    }
+    if !diagnostic.address.is_empty() {
+        places.push(visible(&diagnostic.address));
+    }
+    if places.is_empty() {
+        format!("{words}.")
+    } else {
+        format!("{}: {words}.", places.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(summary: &str, file: &str, line: u32, address: &str) -> Diagnostic {
+        Diagnostic {
+            error: true,
+            summary: summary.to_owned(),
+            detail: "canary-detail".to_owned(),
+            file: file.to_owned(),
+            line,
+            address: address.to_owned(),
+        }
+    }
+
+    #[test]
+    fn terraforms_own_words_are_told_and_nobody_elses() {
+        let diagnostics = [
+            error("Unsupported argument", "main.tf", 3, ""),
+            error("canary-password is wrong", "main.tf", 9, "terraform_data.a"),
+            error("Invalid index", "", 0, ""),
+            Diagnostic {
+                error: false,
+                ..error("canary warning", "main.tf", 1, "")
+            },
+        ];
+        assert_eq!(
+            told(&diagnostics),
+            "main.tf line 3: Unsupported argument. main.tf line 9, terraform_data.a: a message that only approvers may \
+             see. Invalid index."
+        );
+    }
+
+    #[test]
+    fn without_an_error_it_says_so() {
+        assert_eq!(told(&[]), "Terraform gave no reason.");
+    }
+}

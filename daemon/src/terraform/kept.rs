@@ -1,0 +1,214 @@
+//! `terraform_plan`, and the plan that an apply without an approval starts from.
+
+use sandbox_core::parameters::TerraformPlan;
+use sandbox_core::plan::{MAX_PLAN_BYTES, PlanFacts, PlanGuard};
+use secrecy::{ExposeSecret as _, SecretSlice};
+use tokio::sync::watch;
+use zeroize::Zeroizing;
+
+use super::run::{self, Inputs};
+use super::source::{Source, bytes};
+use super::{Root, failed};
+use crate::actions::terraform::planned;
+use crate::config::StateKind;
+use crate::report::{Code, Failure, chain};
+use crate::request::{Parts, Report, Request, State, Stay};
+use crate::store::{MadeFrom, NewPlan, PlanKey, StoreError, StoredPlan};
+
+/// Plans a root, and keeps the plan.
+pub(crate) async fn plan(
+    parts: &Parts,
+    request: &Request,
+    progress: &watch::Sender<State>,
+    _asked: &TerraformPlan,
+) -> Result<Report, Failure> {
+    let root = root_of(request)?;
+    let _turn = parts.roots.take(&root.name)?;
+    let source = Source::read(
+        root,
+        &parts.limits,
+        parts.sandboxes.providers(),
+        &parts.keyed,
+    )
+    .await?;
+    let stay = Stay::of(parts, request, progress, parts.limits.terraform_seconds);
+    let kept = make(stay, parts, request, root, &source).await?;
+    Ok(planned(request.id, &root.name, &kept.facts))
+}
+
+/// The root of a request that has one.
+pub(super) fn root_of(request: &Request) -> Result<&Root, Failure> {
+    request
+        .root
+        .as_ref()
+        .ok_or_else(|| Failure::new(Code::Internal, "The request is about no root."))
+}
+
+/// A state as it goes into a run.
+pub(super) struct Current {
+    pub(super) bytes: SecretSlice<u8>,
+    pub(super) lineage: String,
+    pub(super) serial: u64,
+}
+
+/// The root's state, if it has one.
+pub(super) async fn current(parts: &Parts, root: &Root) -> Result<Option<Current>, Failure> {
+    match &root.settings.state {
+        StateKind::Managed => {
+            let newest = parts.store.newest_state(root.name.clone()).await;
+            Ok(newest.map_err(|e| store_failed(&e))?.map(|state| Current {
+                bytes: state.bytes,
+                lineage: state.lineage,
+                serial: state.serial,
+            }))
+        }
+        StateKind::Snapshot(file) => {
+            let path = file.clone();
+            let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
+            let unreadable = |why: String| {
+                Failure::new(
+                    Code::SourceRefused,
+                    format!("The snapshot of the root's state could not be read: {why}."),
+                )
+            };
+            let bytes = read
+                .map_err(|e| unreadable(e.to_string()))?
+                .map_err(|e| unreadable(e.to_string()))?;
+            let head = super::state::Head::read(&bytes).map_err(unreadable)?;
+            Ok(Some(Current {
+                bytes: SecretSlice::from(bytes),
+                lineage: head.lineage,
+                serial: head.serial,
+            }))
+        }
+    }
+}
+
+impl Current {
+    pub(super) fn head(&self) -> (&str, u64) {
+        (&self.lineage, self.serial)
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a state goes to the sandbox's memory, as an input of its run"
+    )]
+    pub(super) fn expose(&self) -> &[u8] {
+        self.bytes.expose_secret()
+    }
+}
+
+/// What a root's plan would be made from now.
+pub(super) fn made_from(
+    source: &Source,
+    root: &Root,
+    parts: &Parts,
+    state: Option<&Current>,
+) -> MadeFrom {
+    source.made_from(root, parts.sandboxes.image(), state.map(Current::head))
+}
+
+/// Makes a plan in one sandbox, reads what it says in another, and keeps both.
+pub(super) async fn make(
+    stay: Stay<'_>,
+    parts: &Parts,
+    request: &Request,
+    root: &Root,
+    source: &Source,
+) -> Result<StoredPlan, Failure> {
+    let state = current(parts, root).await?;
+    let inputs = Inputs {
+        bundle: &source.tar,
+        state: state.as_ref().map(Current::expose),
+        plan: None,
+        variables: source.variables.as_deref().map(Vec::as_slice),
+    };
+    let made = match run::plan(stay.part(0, 2), root, &inputs).await? {
+        Ok(made) => made,
+        Err(result) => {
+            tell_failure(parts, request, &result).await;
+            let why = failed::told(&result.diagnostics);
+            return Err(Failure::new(
+                Code::TerraformFailed,
+                format!("Terraform could not plan. {why}"),
+            ));
+        }
+    };
+    let inputs = Inputs {
+        bundle: &source.tar,
+        state: None,
+        plan: Some(&made.plan),
+        variables: None,
+    };
+    let json = run::facts(stay.part(1, 2), root, &inputs).await?;
+    let facts = read(&json, root, parts)?;
+    drop(json);
+    let digest = bytes(ring::digest::digest(&ring::digest::SHA256, &made.plan).as_ref());
+    let new = NewPlan {
+        root: root.name.clone(),
+        request: request.id,
+        from: made_from(source, root, parts, state.as_ref()),
+        tar: source.tar.clone(),
+        digest,
+        bytes: SecretSlice::from(made.plan.to_vec()),
+        facts,
+        diagnostics: diagnostics_json(&made.result.diagnostics),
+    };
+    let kept = parts.store.keep_plan(new, parts.clock.now_ms()).await;
+    let key = kept.map_err(|e| store_failed(&e))?;
+    stored(parts, key).await
+}
+
+/// A plan that was kept.
+pub(super) async fn stored(parts: &Parts, key: PlanKey) -> Result<StoredPlan, Failure> {
+    let plan = parts.store.plan(key).await.map_err(|e| store_failed(&e))?;
+    plan.ok_or_else(|| Failure::new(Code::Internal, "The plan is not kept any more."))
+}
+
+fn read(json: &Zeroizing<Vec<u8>>, root: &Root, parts: &Parts) -> Result<PlanFacts, Failure> {
+    let guard = PlanGuard {
+        namespaces: root.settings.namespaces.iter().cloned().collect(),
+        kinds: (root.settings.kinds.iter())
+            .filter_map(|kind| kind.to_string().parse().ok())
+            .collect(),
+        max_changes: parts.limits.plan_changes,
+        max_bytes: MAX_PLAN_BYTES,
+    };
+    PlanFacts::read(json, &guard)
+        .map_err(|e| Failure::new(Code::PlanRefused, format!("The plan is refused: {e}.")))
+}
+
+/// Terraform's words go to the journal of approvers: an agent may have put into them what it must not see.
+pub(super) async fn tell_failure(
+    parts: &Parts,
+    request: &Request,
+    result: &sandbox_proto::runner::v1::TerraformResult,
+) {
+    let event = request
+        .event(sandbox_core::audit::EventName::TerraformFailed)
+        .with("words", failed::told(&result.diagnostics));
+    if let Err(e) = parts.audit.record_closing(event).await {
+        tracing::error!(request = %request.id, error = chain(&e), "terraform.failed is not in the trail");
+    }
+}
+
+pub(super) fn diagnostics_json(diagnostics: &[sandbox_proto::runner::v1::Diagnostic]) -> String {
+    let list: Vec<serde_json::Value> = diagnostics
+        .iter()
+        .map(|d| {
+            serde_json::json!({
+                "error": d.error, "summary": d.summary, "detail": d.detail, "file": d.file,
+                "line": d.line, "address": d.address,
+            })
+        })
+        .collect();
+    serde_json::Value::from(list).to_string()
+}
+
+pub(super) fn store_failed(error: &StoreError) -> Failure {
+    tracing::error!(error = chain(error), "the database refused");
+    Failure::new(
+        Code::StoreUnavailable,
+        "sandboxd's database could not be read or written.",
+    )
+}

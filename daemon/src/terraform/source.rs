@@ -1,0 +1,286 @@
+//! What a root is right now: its files, packed and checked, and the values of its secret variables.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use ring::digest::{Context, SHA256, digest};
+use ring::hmac;
+use sandbox_bundle::{Bundle, Limits, RootFolder};
+use zeroize::Zeroizing;
+
+use super::Root;
+use crate::config;
+use crate::report::{Code, Failure};
+use crate::store::MadeFrom;
+
+/// In the state folder.
+const KEY_FILE: &str = "digest.key";
+const NO_LINKS: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+/// The longest value of a secret variable, in bytes.
+const MAX_SECRET: u64 = 64 * 1024;
+
+/// A root as it is now.
+pub(super) struct Source {
+    pub(super) bundle: Bundle,
+    pub(super) tar: Vec<u8>,
+    /// Values of secret variables, as JSON; `None` where there are none.
+    pub(super) variables: Option<Zeroizing<Vec<u8>>>,
+    /// Keyed: a plain hash of a weak secret tells it to whoever guesses.
+    pub(super) variables_digest: [u8; 32],
+}
+
+impl Source {
+    /// Reads, packs and checks. On a thread of its own: a disk may take its time.
+    pub(super) async fn read(
+        root: &Root,
+        limits: &config::Limits,
+        providers: &[config::Provider],
+        key: &Keyed,
+    ) -> Result<Self, Failure> {
+        let (root, limits, key) = (root.clone(), limits.clone(), key.clone());
+        let providers = providers.to_vec();
+        let read =
+            tokio::task::spawn_blocking(move || Self::read_now(&root, &limits, &providers, &key));
+        read.await.unwrap_or_else(|panic| {
+            tracing::error!(%panic, "packing a root panicked");
+            Err(Failure::new(
+                Code::Internal,
+                "sandboxd failed inside while it packed the source.",
+            ))
+        })
+    }
+
+    fn read_now(
+        root: &Root,
+        limits: &config::Limits,
+        providers: &[config::Provider],
+        key: &Keyed,
+    ) -> Result<Self, Failure> {
+        let settings = &root.settings;
+        let folder = RootFolder {
+            folder: settings.folder.clone(),
+            var_files: settings.var_files.clone(),
+            data: settings.data_files.clone(),
+        };
+        let limits = Limits {
+            bytes: limits.bundle_bytes,
+            files: limits.bundle_files,
+            ..Limits::default()
+        };
+        let bundle = Bundle::pack(&folder, &limits).map_err(|e| {
+            Failure::new(
+                Code::SourceRefused,
+                format!("The source could not be packed: {e}."),
+            )
+        })?;
+        super::check::source(&bundle, providers)?;
+        let variables = variables(settings)?;
+        let variables_digest = key.of(variables.as_deref().map_or(&[], Vec::as_slice));
+        Ok(Self {
+            tar: bundle.to_tar(),
+            bundle,
+            variables,
+            variables_digest,
+        })
+    }
+
+    /// What a plan of this is made from.
+    pub(super) fn made_from(
+        &self,
+        root: &Root,
+        image: &str,
+        state: Option<(&str, u64)>,
+    ) -> MadeFrom {
+        let mut inputs = Context::new(&SHA256);
+        inputs.update(b"agent-sandbox plan inputs 1\n");
+        inputs.update(&root.settings_digest());
+        inputs.update(&self.variables_digest);
+        inputs.update(image.as_bytes());
+        let (lineage, serial) = state.unwrap_or_default();
+        MadeFrom {
+            bundle: self.bundle.digest(),
+            inputs: bytes(inputs.finish().as_ref()),
+            lineage: lineage.to_owned(),
+            serial,
+        }
+    }
+
+    /// Of the lock file, which must be there.
+    pub(super) fn lock_digest(&self) -> [u8; 32] {
+        let lock = self.bundle.lock_file().unwrap_or_default();
+        bytes(digest(&SHA256, lock).as_ref())
+    }
+}
+
+/// Keys the digest of secret values. It is kept, since approvals outlive a run of the daemon.
+#[derive(Clone)]
+pub struct Keyed(hmac::Key);
+
+impl Keyed {
+    /// The one of a state folder, which is made where there is none.
+    ///
+    /// # Errors
+    /// When it can neither be read nor made, or is not 32 bytes long and closed to everybody else.
+    pub fn open(directory: &Path) -> io::Result<Self> {
+        let path = directory.join(KEY_FILE);
+        let mut options = File::options();
+        options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(NO_LINKS);
+        match options.open(&path) {
+            Ok(mut file) => {
+                let key: [u8; 32] = crate::random::bytes()
+                    .map_err(|_| io::Error::other("the system gave no random bytes"))?;
+                file.write_all(&key)?;
+                file.sync_all()?;
+                File::open(directory)?.sync_all()?;
+                Ok(Self::new(&key))
+            }
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                let mut file = File::options()
+                    .read(true)
+                    .custom_flags(NO_LINKS)
+                    .open(&path)?;
+                let meta = file.metadata()?;
+                let mut key = Zeroizing::new([0; 32]);
+                if !meta.is_file() || meta.mode() & 0o077 != 0 || meta.len() != 32 {
+                    return Err(io::Error::other(format!(
+                        "{KEY_FILE} must be a plain file of 32 bytes, closed to everybody else"
+                    )));
+                }
+                file.read_exact(&mut *key)?;
+                Ok(Self::new(&key))
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn new(key: &[u8; 32]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, key))
+    }
+
+    fn of(&self, values: &[u8]) -> [u8; 32] {
+        bytes(hmac::sign(&self.0, values).as_ref())
+    }
+}
+
+impl std::fmt::Debug for Keyed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Keyed")
+    }
+}
+
+pub(super) fn bytes(digest: &[u8]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest);
+    bytes
+}
+
+/// One JSON object of every secret variable, in the order of their names.
+fn variables(settings: &config::Root) -> Result<Option<Zeroizing<Vec<u8>>>, Failure> {
+    if settings.secret_vars.is_empty() {
+        return Ok(None);
+    }
+    let mut json = Zeroizing::new(b"{".to_vec());
+    for (name, path) in &settings.secret_vars {
+        let value = secret(path).map_err(|problem| {
+            Failure::new(
+                Code::Internal,
+                format!("The value of the variable {name} could not be read: {problem}."),
+            )
+        })?;
+        if json.len() > 1 {
+            json.push(b',');
+        }
+        // Names are letters, digits, '_' and '-', by the configuration's check.
+        json.extend_from_slice(format!("\"{name}\":").as_bytes());
+        let quoted = Zeroizing::new(serde_json::to_vec(value.as_str()).unwrap_or_default());
+        json.extend_from_slice(&quoted);
+    }
+    json.push(b'}');
+    Ok(Some(json))
+}
+
+/// The value in a file that is the daemon's alone, without one line feed at its end.
+fn secret(path: &Path) -> Result<Zeroizing<String>, String> {
+    let file = File::options()
+        .read(true)
+        .custom_flags(NO_LINKS)
+        .open(path)
+        .map_err(|e| e.to_string())?;
+    let meta = file.metadata().map_err(|e| e.to_string())?;
+    if !meta.is_file() || meta.mode() & 0o077 != 0 {
+        return Err(
+            "its file must be a plain one and closed to everybody else (mode 0600)".to_owned(),
+        );
+    }
+    if meta.len() > MAX_SECRET {
+        return Err(format!("its file is over {MAX_SECRET} bytes long"));
+    }
+    let mut value = Zeroizing::new(String::new());
+    file.take(MAX_SECRET)
+        .read_to_string(&mut value)
+        .map_err(|e| e.to_string())?;
+    if value.ends_with('\n') {
+        value.pop();
+    }
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn settings(vars: &[(&str, &Path)]) -> config::Root {
+        let mut root: config::Root = toml::from_str(
+            "folder = '/srv/demo'\nnamespaces = ['demo-app']\nkinds = ['deployments.apps']\n",
+        )
+        .unwrap();
+        root.secret_vars = vars
+            .iter()
+            .map(|(name, path)| ((*name).to_owned(), path.to_path_buf()))
+            .collect();
+        root
+    }
+
+    #[test]
+    fn the_key_of_digests_is_made_once_and_must_stay_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Keyed::open(folder.path()).unwrap().of(b"a");
+        assert_eq!(Keyed::open(folder.path()).unwrap().of(b"a"), first);
+        let elsewhere = tempfile::tempdir().unwrap();
+        assert_ne!(Keyed::open(elsewhere.path()).unwrap().of(b"a"), first);
+        let file = folder.path().join(KEY_FILE);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(Keyed::open(folder.path()).is_err());
+    }
+
+    #[test]
+    fn secret_values_are_one_object_and_their_files_must_be_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("password");
+        std::fs::write(&file, "a\"b\n").unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let json = variables(&settings(&[("b", &file), ("a", &file)]))
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            std::str::from_utf8(&json).unwrap(),
+            r#"{"a":"a\"b","b":"a\"b"}"#
+        );
+        assert!(variables(&settings(&[])).unwrap().is_none());
+
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let failure = variables(&settings(&[("a", &file)])).unwrap_err();
+        assert!(failure.message.contains("0600") && !failure.message.contains("a\"b"));
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert!(variables(&settings(&[("a", &link)])).is_err());
+        assert!(variables(&settings(&[("a", &folder.path().join("gone"))])).is_err());
+    }
+}

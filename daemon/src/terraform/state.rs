@@ -1,0 +1,132 @@
+//! States: what of one is looked at, and how those that an apply writes are kept.
+
+use sandbox_core::ids::RequestId;
+use sandbox_core::names::RootName;
+use sandbox_proto::runner::v1::artifact::Kind;
+use secrecy::SecretSlice;
+use serde::Deserialize;
+
+use crate::clock::Clock;
+use crate::report::{Code, Failure, chain};
+use crate::request::Keep;
+use crate::sandbox::Made;
+use crate::store::{NewState, Store, StoreError};
+
+/// What tells one state from another.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+pub(super) struct Head {
+    /// Of the JSON format; Terraform 1.11 writes 4.
+    pub(super) version: u64,
+    /// The same for all states of one history.
+    pub(super) lineage: String,
+    /// Rises with each.
+    pub(super) serial: u64,
+}
+
+impl Head {
+    /// Reads the head of a state.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
+        let head: Self = serde_json::from_slice(bytes)
+            .map_err(|e| format!("it is no state of Terraform's ({e})"))?;
+        if head.version != 4 {
+            return Err(format!("its format is version {}, not 4", head.version));
+        }
+        if head.lineage.is_empty() || head.lineage.len() > 128 {
+            return Err("its lineage is missing or too long".to_owned());
+        }
+        Ok(head)
+    }
+}
+
+/// Keeps each state of an apply as soon as it comes, so that a lost sandbox costs at most what was under way.
+pub(super) struct States {
+    store: Store,
+    clock: Clock,
+    root: RootName,
+    request: RequestId,
+    /// How many were kept.
+    pub(super) kept: u32,
+}
+
+impl States {
+    pub(super) fn new(store: &Store, clock: &Clock, root: &RootName, request: RequestId) -> Self {
+        Self {
+            store: store.clone(),
+            clock: clock.clone(),
+            root: root.clone(),
+            request,
+            kept: 0,
+        }
+    }
+}
+
+impl Keep for States {
+    async fn keep(&mut self, made: Made) -> Result<(), Failure> {
+        if made.kind != Kind::State {
+            return Err(Failure::new(
+                Code::Internal,
+                "The runner sent a file that is no state.",
+            ));
+        }
+        let head = Head::read(&made.bytes).map_err(|why| {
+            Failure::new(
+                Code::Internal,
+                format!("The runner sent a state that cannot be kept: {why}."),
+            )
+        })?;
+        let state = || NewState {
+            root: self.root.clone(),
+            lineage: head.lineage.clone(),
+            serial: head.serial,
+            bytes: SecretSlice::from(made.bytes.to_vec()),
+            request: Some(self.request),
+        };
+        let now_ms = self.clock.now_ms();
+        let mut kept = self.store.add_state(state(), now_ms).await;
+        // Terraform counts up once for an apply, whatever it writes on the way: of our own the newest stands.
+        if let Err(StoreError::StateDoesNotFollow {
+            kept_lineage,
+            kept_serial,
+            ..
+        }) = &kept
+            && self.kept > 0
+            && (kept_lineage, *kept_serial) == (&head.lineage, head.serial)
+        {
+            kept = self.store.replace_state(state(), now_ms).await;
+        }
+        match kept {
+            Ok(()) => {
+                self.kept += 1;
+                Ok(())
+            }
+            Err(e) => {
+                tracing::error!(root = %self.root, error = chain(&e), "a state was not kept");
+                Err(Failure::new(
+                    Code::StoreUnavailable,
+                    format!("A state of the root could not be kept: {e}."),
+                ))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_known_by_its_head_and_others_are_refused() {
+        let good = br#"{"version":4,"terraform_version":"1.11.4","serial":3,"lineage":"6f1c","resources":[]}"#;
+        let head = Head::read(good).unwrap();
+        assert_eq!((head.lineage.as_str(), head.serial), ("6f1c", 3));
+        for (bad, word) in [
+            (&b"{}"[..], "no state"),
+            (b"", "no state"),
+            (br#"{"version":3,"serial":3,"lineage":"a"}"#, "version 3"),
+            (br#"{"version":4,"serial":3,"lineage":""}"#, "lineage"),
+            (br#"{"version":4,"serial":-1,"lineage":"a"}"#, "no state"),
+        ] {
+            assert!(Head::read(bad).unwrap_err().contains(word), "{word}");
+        }
+    }
+}
