@@ -160,16 +160,28 @@ impl Requests {
         }
     }
 
-    /// Ends one of `principal`'s own requests early. False when it had ended already.
+    /// Ends one of `principal`'s own requests early; of one that has ended, the approval it opened. False
+    /// when there was nothing left to end.
     ///
     /// # Errors
     /// [`Code::NoSuchRequest`]
-    pub fn cancel(&self, principal: &PrincipalName, id: RequestId) -> Result<bool, Failure> {
+    pub async fn cancel(&self, principal: &PrincipalName, id: RequestId) -> Result<bool, Failure> {
         let live = self
             .registry
             .find(principal, id)
             .ok_or_else(no_such_request)?;
-        let running = !live.has_ended() && !live.cancel.is_cancelled();
+        if let State::Ended(ended) = live.wait(std::time::Duration::ZERO).await {
+            return Ok(match ended.opened() {
+                Some(approval) => self
+                    .parts
+                    .approvals
+                    .cancel(principal, approval)
+                    .await
+                    .is_ok(),
+                None => false,
+            });
+        }
+        let running = !live.cancel.is_cancelled();
         live.cancel.cancel();
         Ok(running)
     }

@@ -132,6 +132,7 @@ impl AgentService for Agent {
         let cancelled = self
             .requests
             .cancel(&principal, id)
+            .await
             .map_err(|f| status(&f))?;
         Ok(Response::new(proto::CancelRequestResponse { cancelled }))
     }

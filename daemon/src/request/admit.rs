@@ -254,8 +254,7 @@ impl Requests {
         let super::State::Ended(ended) = state else {
             return None;
         };
-        let id = ended.result.as_ref().ok()?.structured.get("approval_id")?;
-        let id = id.as_str()?.parse().ok()?;
+        let id = ended.opened()?;
         self.parts.approvals.find_own(principal, id).await.ok()
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandbox_core::ids::RequestId;
+use sandbox_core::ids::{ApprovalId, RequestId};
 use sandbox_core::names::PrincipalName;
 use sandbox_core::parameters::ActionName;
 use tokio::sync::watch;
@@ -80,6 +80,13 @@ impl Ended {
             result: result.map_err(|f| f.of(id)),
             outcome,
         }
+    }
+
+    /// The approval it opened, or found open, if that is what came of it.
+    #[must_use]
+    pub fn opened(&self) -> Option<ApprovalId> {
+        let report = self.result.as_ref().ok()?;
+        report.structured.get("approval_id")?.as_str()?.parse().ok()
     }
 
     /// Of a request whose result is no longer kept.
