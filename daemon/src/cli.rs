@@ -11,6 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::audit::AuditCommand;
 use crate::config::Config;
+use crate::terraform::StateCommand;
 use crate::verify::VerifyArgs;
 use crate::{decide, run as daemon, verify};
 
@@ -33,6 +34,9 @@ enum Command {
     /// Check an audit trail.
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Move a Terraform root's state in or out, as the daemon's user and while the daemon is stopped.
+    #[command(subcommand)]
+    State(StateCommand),
     /// Try to break what this installation promises, and say what came back. Run it as root.
     Verify(VerifyArgs),
     /// What verify does as another user.
@@ -90,6 +94,7 @@ pub fn run() -> ExitCode {
             .run(&mut std::io::stdout().lock())
             .map(ExitCode::from)
             .map_err(Into::into),
+        Command::State(command) => command.run(),
         Command::Verify(args) => verify::run(args),
         Command::VerifyAs => verify::run_as().map(|()| ExitCode::SUCCESS),
     };

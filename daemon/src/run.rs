@@ -166,7 +166,7 @@ pub fn load_policy(
     Ok(policy)
 }
 
-fn check_state_folder(path: &Path, uid: u32) -> anyhow::Result<()> {
+pub(crate) fn check_state_folder(path: &Path, uid: u32) -> anyhow::Result<()> {
     let meta = std::fs::symlink_metadata(path)
         .with_context(|| format!("could not use the state folder {}", path.display()))?;
     anyhow::ensure!(

@@ -12,6 +12,7 @@ mod plans;
 mod requests;
 mod states;
 
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -87,7 +88,16 @@ impl Store {
     /// # Errors
     /// [`StoreError::Newer`] for a database of a later version; else what SQLite said.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
-        let mut connection = Connection::open(directory.join("sandboxd.db"))?;
+        let path = directory.join("sandboxd.db");
+        // SQLite gives its other files the rights of this one.
+        std::fs::File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))?;
+        let mut connection = Connection::open(path)?;
         prepare(&mut connection)?;
         let (work, mut queue) = mpsc::channel::<Work>(64);
         std::thread::Builder::new()

@@ -9,6 +9,7 @@ mod check;
 mod failed;
 mod kept;
 mod launch;
+mod portable;
 mod roots;
 mod run;
 mod shown;
@@ -17,5 +18,6 @@ mod state;
 
 pub(crate) use apply::apply;
 pub(crate) use kept::plan;
+pub use portable::StateCommand;
 pub use roots::{Root, Roots};
 pub use source::Keyed;

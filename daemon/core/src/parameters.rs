@@ -400,7 +400,9 @@ mod tests {
     fn pod_status(json: &str) -> Result<PodStatus, FieldError> {
         match Parameters::parse(ActionName::PodStatus, json)? {
             Parameters::PodStatus(p) => Ok(p),
-            other => unreachable!("{other:?}"),
+            other @ (Parameters::GetRequest(_)
+            | Parameters::TerraformPlan(_)
+            | Parameters::TerraformApply(_)) => unreachable!("{other:?}"),
         }
     }
 
@@ -408,7 +410,9 @@ mod tests {
         let json = format!(r#"{{"request_id":"{ID}","wait_seconds":{json_value}}}"#);
         match Parameters::parse(ActionName::GetRequest, &json)? {
             Parameters::GetRequest(g) => Ok(g.wait_seconds),
-            other => unreachable!("{other:?}"),
+            other @ (Parameters::PodStatus(_)
+            | Parameters::TerraformPlan(_)
+            | Parameters::TerraformApply(_)) => unreachable!("{other:?}"),
         }
     }
 

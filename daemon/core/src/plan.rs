@@ -29,7 +29,7 @@ use crate::names::NamespaceName;
 
 pub use agent::{AgentChange, AgentView};
 pub use facts::MAX_PLAN_JSON;
-pub use kinds::KindName;
+pub use kinds::{KindName, not_of_root};
 pub use refusal::PlanRefusal;
 
 /// The most changes a plan may have, unless a root says less.

@@ -84,6 +84,10 @@ event_names! {
     TerraformFailed = "terraform.failed",
     /// How an apply went, operation by operation.
     TerraformApplied = "terraform.applied",
+    /// An operator put a root's state in the place of the one that was kept.
+    StateImported = "state.imported",
+    /// An operator took a root's state out. It holds secrets in plain text.
+    StateExported = "state.exported",
     /// The request is over.
     ToolResult = "tool.result",
     /// Somebody connected who may not. Aggregated.
@@ -155,6 +159,8 @@ impl EventName {
             | Self::ApprovalCancelled
             | Self::TerraformFailed
             | Self::TerraformApplied
+            | Self::StateImported
+            | Self::StateExported
             | Self::ToolResult
             | Self::PolicyLoaded
             | Self::PolicyRefused

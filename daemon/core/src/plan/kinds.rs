@@ -1,5 +1,6 @@
 //! Which types of the providers are which kinds of Kubernetes, and which are never taken.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -316,6 +317,21 @@ pub(super) fn of_type(provider: &str, type_name: &str) -> Type {
         // It could write over the state or the configuration that Terraform runs on.
         "hashicorp/local" => Type::Never("writes files where Terraform itself runs"),
         _ => Type::Unmapped,
+    }
+}
+
+/// Why a root of these kinds may not have a resource of that type in its state; `None` when it may. Of a
+/// manifest, whose kind is one of its values, the first plan says.
+#[must_use]
+pub fn not_of_root(provider: &str, type_name: &str, kinds: &BTreeSet<KindName>) -> Option<String> {
+    match of_type(provider, type_name) {
+        Type::Lifeless | Type::Manifest => None,
+        Type::Kind(kind) => {
+            let of_root = |k: &KindName| k.group() == kind.group && k.resource() == kind.resource;
+            (!kinds.iter().any(of_root)).then(|| format!("the root has no {}", kind.resource))
+        }
+        Type::Never(why) => Some(format!("it {why}")),
+        Type::Unmapped => Some("nobody knows which kind of object it is".to_owned()),
     }
 }
 
