@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::NamespaceName;
 
+pub use address::without_keys;
 pub use agent::{AgentChange, AgentView};
 pub use facts::MAX_PLAN_JSON;
 pub use kinds::{KindName, not_of_root};

@@ -4,6 +4,7 @@
 //! complaint. So an agent gets place and kind, and the words of those messages alone that are Terraform's
 //! own and the same for everybody.
 
+use sandbox_core::plan::without_keys;
 use sandbox_proto::runner::v1::Diagnostic;
 
 use crate::actions::visible;
@@ -80,7 +81,8 @@ fn sentence(diagnostic: &Diagnostic) -> String {
         });
     }
     if !diagnostic.address.is_empty() {
-        places.push(visible(&diagnostic.address));
+        // A key of for_each may be a value.
+        places.push(visible(&without_keys(&diagnostic.address)));
     }
     if places.is_empty() {
         format!("{words}.")
@@ -109,7 +111,7 @@ mod tests {
         let diagnostics = [
             error("Unsupported argument", "main.tf", 3, ""),
             error("canary-password is wrong", "main.tf", 9, "terraform_data.a"),
-            error("Invalid index", "", 0, ""),
+            error("Invalid index", "", 0, "terraform_data.b[\"canary-key\"]"),
             Diagnostic {
                 error: false,
                 ..error("canary warning", "main.tf", 1, "")
@@ -118,7 +120,7 @@ mod tests {
         assert_eq!(
             told(&diagnostics),
             "main.tf line 3: Unsupported argument. main.tf line 9, terraform_data.a: a message that only approvers may \
-             see. Invalid index."
+             see. terraform_data.b[*]: Invalid index."
         );
     }
 

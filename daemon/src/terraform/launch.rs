@@ -2,7 +2,7 @@
 
 use sandbox_core::approval::Grant;
 use sandbox_core::audit::EventName;
-use sandbox_core::plan::Action;
+use sandbox_core::plan::{Action, without_keys};
 use sandbox_proto::runner::v1::operation::State as Operation;
 use sandbox_proto::runner::v1::terraform_result::Outcome;
 use sandbox_proto::runner::v1::{self as wire};
@@ -125,7 +125,7 @@ impl Launch<'_> {
                 .operations
                 .iter()
                 .filter(|o| o.state() == state)
-                .map(|o| format!("{} {}", o.action, visible(&o.address)))
+                .map(|o| format!("{} {}", o.action, visible(&without_keys(&o.address))))
                 .collect();
             list
         };
@@ -136,7 +136,7 @@ impl Launch<'_> {
             .changes
             .iter()
             .filter(|c| is_work(c.action) && !begun(&c.address))
-            .map(|c| visible(&c.address))
+            .map(|c| visible(&without_keys(&c.address)))
             .collect();
         [
             ("Applied", of(Operation::Applied)),
@@ -169,7 +169,7 @@ fn operation(operation: &wire::Operation) -> String {
     format!(
         "{} {} {state} ({} ms)",
         operation.action,
-        visible(&operation.address),
+        visible(&without_keys(&operation.address)),
         operation.elapsed_ms
     )
 }

@@ -3,7 +3,7 @@
 /// The address with every key in quotes replaced by `*`. Keys of `for_each` may be values that were read
 /// from somewhere, so they are for approvers alone.
 #[must_use]
-pub(super) fn without_keys(address: &str) -> String {
+pub fn without_keys(address: &str) -> String {
     let mut shown = String::with_capacity(address.len());
     let mut rest = address;
     while let Some(open) = rest.find("[\"") {
