@@ -2,6 +2,7 @@
 //! side, HTTPS with the credential on the other. The provider gets no credential, and nothing passes
 //! that the rules do not let pass.
 
+pub mod absent;
 pub mod body;
 pub mod json;
 pub mod rules;

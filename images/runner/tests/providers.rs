@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use memchr::memmem::find;
+use sandbox_core::plan::{MAX_CHANGES, MAX_PLAN_BYTES, PlanFacts, PlanGuard};
 use sandbox_proto::runner::v1::artifact::Kind as Made;
 use sandbox_proto::runner::v1::failure::Kind;
 use sandbox_proto::runner::v1::input::Kind::{Bundle, Plan, State};
@@ -23,6 +24,7 @@ use sides::objects::Objects;
 use sides::terraform::{Ask, ask, bundle, lock_file};
 
 const CONFIGMAPS: &str = "/api/v1/namespaces/demo-app/configmaps";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/demo-app/deployments";
 
 /// `ConfigMap`s one after another: each waits for the one before.
 fn root(names: &[&str]) -> Vec<(&'static str, String)> {
@@ -88,6 +90,79 @@ async fn apply_of(api: &Api, files: &[(&str, String)], allowed: &[&str]) -> Ask 
     let saved = plan.artifact(Made::Plan).unwrap().to_vec();
     let mut apply = ask(Mode::Apply, &[(Bundle, packed(files)), (Plan, saved)]);
     apply.work.objects = allowed.iter().map(|name| configmap(name)).collect();
+    apply
+}
+
+/// A Deployment with a volume of the host for each item of a list, which is known only after apply.
+fn late_volumes(list: &str) -> Vec<(&'static str, String)> {
+    let mut files = root(&[]);
+    let text = format!(
+        "resource \"terraform_data\" \"late\" {{ input = {list} }}
+resource \"kubernetes_deployment\" \"web\" {{
+  wait_for_rollout = false
+  metadata {{
+    name      = \"web\"
+    namespace = \"demo-app\"
+  }}
+  spec {{
+    selector {{
+      match_labels = {{ app = \"web\" }}
+    }}
+    template {{
+      metadata {{
+        labels = {{ app = \"web\" }}
+      }}
+      spec {{
+        container {{
+          name  = \"web\"
+          image = \"example/web:1\"
+        }}
+        dynamic \"volume\" {{
+          for_each = terraform_data.late.output
+          content {{
+            name = volume.value
+            host_path {{
+              path = \"/of-the-host\"
+            }}
+          }}
+        }}
+      }}
+    }}
+  }}
+}}
+"
+    );
+    files[0].1 += &text;
+    files
+}
+
+/// Plans it, and asks for the apply of that, with what the daemon reads in the plan allowed.
+async fn apply_as_read(api: &Api, files: &[(&str, String)]) -> Ask {
+    let mut apply = apply_of(api, files, &[]).await;
+    let [source, plan] = apply.inputs.clone().try_into().unwrap();
+    let facts = ask(Mode::Facts, &[(Bundle, source), (Plan, plan)])
+        .run(api.described())
+        .await;
+    let guard = PlanGuard {
+        namespaces: ["demo-app".parse().unwrap()].into(),
+        kinds: ["deployments.apps".parse().unwrap()].into(),
+        max_changes: MAX_CHANGES,
+        max_bytes: MAX_PLAN_BYTES,
+    };
+    let facts = PlanFacts::read(facts.artifact(Made::PlanJson).unwrap(), &guard).unwrap();
+    let [web] = facts.writes.try_into().unwrap();
+    assert!(web.create && !web.update && !web.delete);
+    apply.work.objects = vec![Object {
+        group: web.object.group,
+        resource: web.object.resource,
+        kind: web.object.kind,
+        namespace: web.object.namespace.unwrap().to_string(),
+        name: web.object.name,
+        create: web.create,
+        update: web.update,
+        delete: web.delete,
+        absent: web.absent,
+    }];
     apply
 }
 
@@ -236,6 +311,38 @@ async fn a_write_outside_the_approved_plan_gets_403_and_is_told() {
     );
     let states = states(&run);
     assert_eq!(names(states.last().unwrap()), ["a"]);
+}
+
+#[tokio::test]
+#[ignore = "needs the image's providers: images/mirror"]
+async fn volumes_that_no_plan_could_show_get_403_and_are_told() {
+    // The same plan both times: that the list has an item is known when it is applied.
+    for (list, refuses) in [("[]", false), ("[\"v\"]", true)] {
+        let objects = Objects::default();
+        let there = objects.clone();
+        let api = Api::start(move |request| there.answer(request));
+        let apply = apply_as_read(&api, &late_volumes(list)).await;
+        let run = apply.run(api.described()).await;
+        if !refuses {
+            assert_eq!(outcome(&run), Outcome::Done, "{}", run.told());
+            assert_eq!(objects.paths(), [format!("{DEPLOYMENTS}/web")]);
+            assert!(refused(&run).is_empty(), "{:?}", refused(&run));
+            continue;
+        }
+        assert_eq!(outcome(&run), Outcome::Failed, "{}", run.told());
+        assert_eq!(went(&run), [("late", Went::Applied), ("web", Went::Failed)]);
+        assert_eq!(objects.paths(), [""; 0]);
+        let [call] = refused(&run).try_into().unwrap();
+        assert_eq!(
+            (call.method.as_str(), call.path.as_str(), call.status),
+            ("POST", DEPLOYMENTS, 403)
+        );
+        let why =
+            "its body sets \"/spec/template/spec/volumes\", which the approved plan leaves out";
+        assert_eq!(call.refused, why);
+        let said = &run.terraform.as_ref().unwrap().diagnostics;
+        assert!(said[0].summary.contains(why), "{said:?}");
+    }
 }
 
 #[tokio::test]

@@ -89,6 +89,7 @@ fn object(resource: &str, kind: &str, name: &str, verbs: &str) -> Object {
         create: verbs.contains('c'),
         update: verbs.contains('u'),
         delete: verbs.contains('d'),
+        absent: Vec::new(),
     }
 }
 
@@ -575,4 +576,114 @@ fn two_creates_in_one_collection_are_told_apart_by_name() {
     };
     assert_all_pass(&rules, vec![post("a"), post("b")]);
     assert_none_passes(&rules, vec![(post("c"), "metadata.name is \"c\"")]);
+}
+
+/// A Deployment of which the approved plan leaves some out, and one of which it does not.
+fn leaving_out(verbs: &str, absent: &[&str]) -> Rules {
+    let web = Object {
+        absent: absent.iter().map(|&at| at.to_owned()).collect(),
+        ..object("deployments.apps", "Deployment", "web", verbs)
+    };
+    let api = object("deployments.apps", "Deployment", "api", verbs);
+    Rules::writes(vec!["demo-app".to_owned()], vec![web, api])
+}
+
+const VOLUMES: &str = "/spec/template/spec/volumes";
+
+fn with_volumes(volumes: &Value) -> Value {
+    let template = json!({ "spec": { "volumes": volumes } });
+    changed(web(), "/spec/template", template)
+}
+
+#[test]
+fn a_write_leaves_out_what_the_approved_plan_leaves_out() {
+    let rules = leaving_out("cud", &["/spec/strategy", VOLUMES]);
+    let operations = |to: Value| {
+        let replace = json!([{ "op": "replace", "path": "/spec", "value": to["spec"] }]);
+        sent("PATCH", WEB)
+            .typed("application/json-patch+json")
+            .with(&replace)
+    };
+    let host = json!([{ "name": "v", "hostPath": { "path": "/of-the-host" } }]);
+    let options = json!({ "kind": "DeleteOptions", "apiVersion": "v1" });
+    let delete = sent("DELETE", WEB).typed("application/json").with(&options);
+    let mut all = vec![sent("DELETE", WEB), delete];
+    for nothing in [json!(null), json!(""), json!([]), json!({})] {
+        let body = with_volumes(&nothing);
+        all.push(sent("POST", DEPLOYMENTS).with(&body));
+        all.push(sent("PUT", WEB).with(&body));
+        all.push(operations(body));
+    }
+    // The other one may have them.
+    let other = changed(with_volumes(&host), "/metadata/name", "api".into());
+    let path = WEB.replace("/web", "/api");
+    all.push(sent("POST", DEPLOYMENTS).with(&other));
+    all.push(sent("PUT", &path).with(&other));
+    all.push(sent("PATCH", &path).with(&other));
+    assert_all_pass(&rules, all);
+
+    let dry = format!("{DEPLOYMENTS}?dryRun=All");
+    let says = format!("{VOLUMES:?}, which the approved plan leaves out");
+    for something in [host, json!([{}]), json!("v"), json!(false), json!(0)] {
+        let body = with_volumes(&something);
+        let writes = [
+            sent("POST", DEPLOYMENTS).with(&body),
+            sent("POST", &dry).with(&body),
+            sent("PUT", WEB).with(&body),
+            operations(body),
+        ];
+        for sent in writes {
+            let why = sent.at(&rules).unwrap_err();
+            assert!(why.ends_with(&says), "{} {why}", sent.method);
+            assert!(!why.contains("host"), "{why}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_held_to_the_approved_plan_does_not_pass() {
+    let rules = leaving_out("cu", &[VOLUMES]);
+    let harmless = web();
+    let copy = json!([{ "op": "copy", "from": "/metadata/annotations", "path": "/spec/template" }]);
+    let mut all = vec![(
+        sent("PATCH", WEB)
+            .typed("application/json-patch+json")
+            .with(&copy),
+        VOLUMES,
+    )];
+    for patch in [
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+        "application/apply-patch+yaml",
+    ] {
+        all.push((sent("PATCH", WEB).typed(patch).with(&harmless), VOLUMES));
+    }
+    assert_none_passes(&rules, all);
+    for bad in ["spec/template", "/spec/~2"] {
+        let rules = leaving_out("cu", &[bad]);
+        assert_none_passes(
+            &rules,
+            vec![
+                (sent("POST", DEPLOYMENTS).with(&harmless), "no JSON pointer"),
+                (sent("PUT", WEB).with(&harmless), "no JSON pointer"),
+            ],
+        );
+    }
+}
+
+#[test]
+fn an_object_that_is_listed_twice_is_held_to_both() {
+    let listed = |absent: &[&str]| Object {
+        absent: absent.iter().map(|&at| at.to_owned()).collect(),
+        ..object("deployments.apps", "Deployment", "web", "c")
+    };
+    for objects in [
+        [listed(&[]), listed(&[VOLUMES])],
+        [listed(&[VOLUMES]), listed(&[])],
+    ] {
+        let rules = Rules::writes(vec!["demo-app".to_owned()], objects.to_vec());
+        let post = |volumes: Value| sent("POST", DEPLOYMENTS).with(&with_volumes(&volumes));
+        assert_all_pass(&rules, vec![post(json!([]))]);
+        assert_none_passes(&rules, vec![(post(json!([{}])), VOLUMES)]);
+    }
 }

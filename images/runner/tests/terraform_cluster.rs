@@ -75,6 +75,7 @@ fn object(namespace: &Namespace, kind: &str, name: &str) -> Object {
         create: true,
         update: true,
         delete: true,
+        absent: Vec::new(),
     }
 }
 

@@ -2,15 +2,17 @@
 
 use serde_json::{Map, Value};
 
-use super::json;
+use super::{absent, json};
 
 /// What a body must be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Form {
     /// One whole object, new: POST.
     New,
-    /// One whole object: PUT, or server-side apply.
+    /// One whole object: PUT.
     Whole,
+    /// What one owner has of an object: server-side apply.
+    Apply,
     /// A part of an object: a merge patch, plain or strategic.
     Part,
     /// A list of operations: a JSON patch.
@@ -32,6 +34,8 @@ pub struct Identity<'a> {
     pub namespace: &'a str,
     /// As in `metadata.name`.
     pub name: &'a str,
+    /// JSON pointers into the object: what a write must leave out.
+    pub absent: &'a [String],
 }
 
 const JSON: &str = "application/json";
@@ -84,24 +88,42 @@ impl Form {
         }
     }
 
-    /// Whether `body` is about one of `identities`.
+    /// Whether `body` is about one of `identities`, and leaves out what a write of that one must.
     ///
     /// # Errors
-    /// Why not: a clause about the first of them.
+    /// Why not: a clause about the first of them, or about what it may not set.
     pub fn check(self, body: &[u8], identities: &[Identity<'_>]) -> Result<(), String> {
         if self == Self::Options && body.is_empty() {
             return Ok(());
         }
         let value =
             json::parse(body).map_err(|error| format!("its body is no plain JSON: {error}"))?;
-        let mut first = None;
+        let (mut fits, mut first) = (false, None);
         for identity in identities {
             match self.check_value(&value, identity) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.check_absent(&value, identity.absent)?;
+                    fits = true;
+                }
                 Err(why) => first = first.or(Some(why)),
             }
         }
+        if fits {
+            return Ok(());
+        }
         Err(first.unwrap_or_else(|| "no object is listed".to_owned()))
+    }
+
+    fn check_absent(self, value: &Value, absent: &[String]) -> Result<(), String> {
+        match (self, absent) {
+            (_, []) | (Self::Options, _) => Ok(()),
+            (Self::New | Self::Whole, _) => absent::in_object(absent, value),
+            (Self::Operations, _) => absent::in_operations(absent, value),
+            // What comes of it depends on what is there.
+            (Self::Apply | Self::Part, [first, ..]) => Err(format!(
+                "a merge or apply patch cannot be held to {first:?}, which the approved plan leaves out"
+            )),
+        }
     }
 
     fn check_value(self, value: &Value, identity: &Identity<'_>) -> Result<(), String> {
@@ -112,7 +134,9 @@ impl Form {
                 Some(kind) if kind == "DeleteOptions" => Ok(()),
                 Some(_) => Err("its body is no DeleteOptions".to_owned()),
             },
-            Self::New | Self::Whole | Self::Part => self.check_object(value, identity),
+            Self::New | Self::Whole | Self::Apply | Self::Part => {
+                self.check_object(value, identity)
+            }
         }
     }
 

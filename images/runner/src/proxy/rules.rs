@@ -148,7 +148,7 @@ impl Rules {
                 ("PUT", Some(_)) => (Form::whole(head.content_type)?, "update", |o| o.update),
                 // Server-side apply makes what is not there.
                 ("PATCH", Some(_)) if Form::is_apply(head.content_type) => {
-                    (Form::Whole, "create or update", |o| o.create || o.update)
+                    (Form::Apply, "create or update", |o| o.create || o.update)
                 }
                 ("PATCH", Some(_)) => (Form::patch(head.content_type)?, "update", |o| o.update),
                 ("DELETE", Some(_)) => (Form::delete(head.content_type)?, "delete", |o| o.delete),
@@ -165,6 +165,7 @@ impl Rules {
                 kind: &object.kind,
                 namespace: &object.namespace,
                 name: &object.name,
+                absent: &object.absent,
             })
             .collect();
         if identities.is_empty() {
