@@ -119,7 +119,12 @@ pub(super) fn check(
             Origin::Provider | Origin::Variable
                 if is(LEFT_OUT) && whole && !stood_before(of, &place) =>
             {
-                open.absent.push(source::pointer(&place));
+                let pointer = source::pointer(&place);
+                // A DaemonSet's is called otherwise, and no other kind has one of that name beside it.
+                if let Some(rest) = pointer.strip_prefix("/spec/strategy") {
+                    open.absent.push(format!("/spec/updateStrategy{rest}"));
+                }
+                open.absent.push(pointer);
             }
             Origin::Variable if is(HARMLESS) => {}
             Origin::Provider | Origin::Unclear => {

@@ -64,6 +64,7 @@ fn what_the_source_leaves_out_the_request_must_leave_out() {
         "/spec/template/spec/nodeName",
         "/spec/template/spec/serviceAccountName",
         "/spec/template/spec/volumes",
+        "/spec/updateStrategy",
     ];
     assert_eq!(
         facts_of("late_volumes"),
