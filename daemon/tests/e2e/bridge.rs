@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -102,8 +102,26 @@ impl Bridge {
 
     /// Whichever call is answered next.
     pub(crate) fn next_answer(&mut self) -> (u64, Answer) {
-        let (id, result) = self.read();
+        let early = self.early.keys().next().copied();
+        let early = early.and_then(|id| self.early.remove_entry(&id));
+        let (id, result) = early.unwrap_or_else(|| self.read());
         (id, Answer { result })
+    }
+
+    /// What a call comes to that is answered before its work is over: asked for until it is.
+    pub(crate) fn end_of(&mut self, answer: Answer) -> Answer {
+        let mut answer = answer;
+        let begun = Instant::now();
+        while answer.field("outcome") == "running" {
+            assert!(
+                begun.elapsed() < Duration::from_mins(4),
+                "{}",
+                answer.text()
+            );
+            let ask = json!({ "request_id": answer.request_id(), "wait_seconds": 40 });
+            answer = self.call("get_request", ask).of_the_request();
+        }
+        answer
     }
 
     /// As a client that crashes.
@@ -162,6 +180,17 @@ impl Drop for Bridge {
 }
 
 impl Answer {
+    /// From an answer of `get_request`, that of the call it is about.
+    fn of_the_request(mut self) -> Self {
+        if let Some(result) = self.structured()["result_json"].as_str() {
+            self.result["structuredContent"] = serde_json::from_str(result).unwrap();
+        }
+        if !self.code().is_empty() {
+            self.result["isError"] = true.into();
+        }
+        self
+    }
+
     pub(crate) fn structured(&self) -> &Value {
         &self.result["structuredContent"]
     }

@@ -18,6 +18,8 @@ mod cluster;
 mod openbao;
 mod frozen;
 mod ground;
+mod human;
+mod root;
 
 mod call;
 mod bad_input;
@@ -29,5 +31,6 @@ mod interrupted;
 mod crash_points;
 mod full_disk;
 mod canary;
+mod terraform;
 mod many_pods;
 mod load;

@@ -47,15 +47,16 @@ fn keys(path: &str) -> Vec<String> {
     keys.map(|key| key.as_str().unwrap().to_owned()).collect()
 }
 
-/// Leases of the engines that OpenBao has not ended.
+/// Leases of the engines that OpenBao has not ended, of every role.
 pub(crate) fn leases() -> Vec<String> {
-    (0..MOUNTS)
-        .flat_map(|n| {
-            keys(&format!(
-                "sys/leases/lookup/sandbox-k8s-{n}/creds/pod-reader.demo-app/"
-            ))
-        })
-        .collect()
+    let mut leases = Vec::new();
+    for mount in 0..MOUNTS {
+        let engine = format!("sys/leases/lookup/sandbox-k8s-{mount}/creds/");
+        for role in keys(&engine) {
+            leases.extend(keys(&format!("{engine}{role}")));
+        }
+    }
+    leases
 }
 
 /// Policies of the tokens that can ask for a credential: one such token lives as long as its call.

@@ -75,7 +75,7 @@ impl OwnDaemon {
         path
     }
 
-    fn make_folder(&self, name: &str, mode: u32, owner: (&str, &str)) {
+    pub(crate) fn make_folder(&self, name: &str, mode: u32, owner: (&str, &str)) {
         let path = self.folder.path().join(name);
         fs::create_dir(&path).unwrap();
         own(&path, mode, owner);
@@ -111,10 +111,20 @@ impl OwnDaemon {
         until("a daemon that serves", Duration::from_mins(1), || {
             let log = self.log();
             if let Some(status) = self.child.as_mut().unwrap().try_wait().unwrap() {
+                self.child = None;
                 panic!("sandboxd ended with {status}: {log}");
             }
             log.contains("INFO serving").then_some(())
         });
+    }
+
+    /// `sandboxd state COMMAND demo FILE`, while it does not run.
+    pub(crate) fn state(&self, command: &str, file: &str) {
+        let mut sandboxd = run_as(DAEMON, DAEMON, &self.program);
+        sandboxd.args(["state", command, "demo", file, "--config"]);
+        let out = sandboxd.arg(self.path("sandboxd.toml")).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "state {command}: {said}");
     }
 
     pub(crate) fn log(&self) -> String {
@@ -143,6 +153,12 @@ impl OwnDaemon {
         until("the daemon's own end", Duration::from_mins(1), || {
             child.try_wait().unwrap()
         })
+    }
+
+    /// Has it read its policy again.
+    pub(crate) fn reload(&self) {
+        let child = self.child.as_ref().unwrap();
+        kill_process(Pid::from_child(child), Signal::HUP).unwrap();
     }
 
     /// Ends it at once: in order it would go on trying what it cannot finish.
