@@ -32,5 +32,6 @@ mod crash_points;
 mod full_disk;
 mod canary;
 mod terraform;
+mod approval_binding;
 mod many_pods;
 mod load;
