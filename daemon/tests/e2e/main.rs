@@ -33,5 +33,6 @@ mod full_disk;
 mod canary;
 mod terraform;
 mod approval_binding;
+mod terraform_source;
 mod many_pods;
 mod load;
