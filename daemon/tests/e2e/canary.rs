@@ -15,7 +15,7 @@ use crate::trail::Trail;
 const MOST: u64 = 256 * 1024 * 1024;
 
 /// What a secret of ours looks like: a JWT, or one of Vault's tokens, or a given text.
-fn finds(bytes: &[u8], secrets: &[String]) -> Option<String> {
+pub(crate) fn finds(bytes: &[u8], secrets: &[String]) -> Option<String> {
     let is_word = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     let run = |at: usize| bytes[at..].iter().take_while(|b| is_word(**b)).count();
     let mut starts = [false; 256];
@@ -91,7 +91,7 @@ fn places() -> Vec<PathBuf> {
     all
 }
 
-fn scan(secrets: &[String]) -> (usize, Vec<String>) {
+pub(crate) fn scan(secrets: &[String]) -> (usize, Vec<String>) {
     let mut read = 0;
     let mut found = Vec::new();
     for place in places() {
@@ -107,7 +107,7 @@ fn scan(secrets: &[String]) -> (usize, Vec<String>) {
     (read, found)
 }
 
-fn secrets() -> Vec<String> {
+pub(crate) fn secrets() -> Vec<String> {
     let id =
         fs::read_to_string("/etc/sandboxd/vault-secret-id").expect("a secret id: run scripts/up");
     vec![id.trim().to_owned()]

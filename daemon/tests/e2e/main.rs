@@ -34,5 +34,6 @@ mod canary;
 mod terraform;
 mod approval_binding;
 mod terraform_source;
+mod terraform_canary;
 mod many_pods;
 mod load;
