@@ -35,5 +35,6 @@ mod terraform;
 mod approval_binding;
 mod terraform_source;
 mod terraform_canary;
+mod terraform_interrupted;
 mod many_pods;
 mod load;
