@@ -199,7 +199,7 @@ impl Code {
             Self::PageExpired => "Start again without page_token.",
             Self::ResultTooLarge => "Narrow the request with label_selector.",
             Self::RevocationUnproven => {
-                "Tell the operator at once; the credential lives at most ten minutes. Calling again is possible."
+                "Tell the operator at once; the credential lives at most twenty minutes. Calling again is possible."
             }
             Self::SourceRefused => "Change what is named, file and line, and call again.",
             Self::TerraformFailed => {
