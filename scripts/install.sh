@@ -21,11 +21,12 @@ make_folder() {
   chmod "$1" "$3"
 }
 
-# as USER COMMAND...: with that user's rights, its group alone, no capability and a clean environment.
+# as USER COMMAND...: with that user's rights, its group alone, no capability and a clean environment; with AS_EXEC=exec
+# in the place of this very shell.
 as() {
   local user=$1
   shift
-  setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all \
+  ${AS_EXEC:-} setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all \
     env -i "PATH=$BIN:/usr/bin:/bin" "HOME=$AGENT_SANDBOX_HOME/home/$user" "$@"
 }
 
