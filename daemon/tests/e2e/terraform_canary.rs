@@ -1,5 +1,6 @@
-//! Whatever an agent's source reads and prints, no value of a secret reaches the agent, nor the trail, a log or
-//! etcd: plain, reversed, encoded, split, as a key, as a name, in an error.
+//! Whatever an agent's source reads and prints, no value of a secret reaches the agent, a log, a process table or
+//! etcd: plain, reversed, encoded, split, as a key, as a name, in an error. The trail, which is for approvers,
+//! is searched for credentials.
 
 use std::fs;
 
@@ -208,7 +209,7 @@ fn no_value_of_a_secret_leaves_the_sandbox_whatever_the_source_prints() {
     );
     let log = root.daemon.log();
     assert_eq!(finds(log.as_bytes(), &shapes), None, "{log}");
-    // The plain value of a key is in addresses, which approvers must be able to tell apart.
+    // People may be told of a key; of a credential nobody is.
     let told = fs::read_to_string(&trail.file).unwrap();
     assert_eq!(finds(told.as_bytes(), &secrets()), None);
     let everywhere = [secrets(), shapes].concat();
