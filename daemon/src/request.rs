@@ -15,6 +15,7 @@ use sandbox_core::audit::{Event, EventName};
 use sandbox_core::ids::RequestId;
 use sandbox_core::names::PrincipalName;
 use sandbox_core::parameters::Parameters;
+use sandbox_core::policy::Decision;
 use tokio_util::sync::CancellationToken;
 
 use crate::actions::PageKey;
@@ -94,6 +95,22 @@ impl Request {
     /// An event of this request.
     pub(crate) fn event(&self, name: EventName) -> Event {
         Event::new(name).request(self.id).principal(&self.principal)
+    }
+
+    /// `guardrail.decision`: what the policy answered.
+    pub(crate) fn decided(&self, decision: &Decision) -> Event {
+        let event = self.event(EventName::GuardrailDecision);
+        match decision {
+            Decision::Allow { rule } => event.with("decision", "allow").with("rule", rule.as_str()),
+            Decision::RequireApproval { rule, quorum, .. } => event
+                .with("decision", "require_approval")
+                .with("rule", rule.as_str())
+                .with("quorum", i64::from(*quorum)),
+            Decision::Deny { rule, reason } => event
+                .with("decision", "deny")
+                .with("rule", rule.as_ref().map_or("default", |r| r.as_str()))
+                .with("reason", reason.as_str()),
+        }
     }
 }
 

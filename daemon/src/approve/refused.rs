@@ -13,8 +13,8 @@ pub(super) fn no_such_approval() -> Failure {
     )
 }
 
-pub(super) fn store_failed(error: &StoreError) -> Failure {
-    tracing::error!(error = chain(error), "approvals cannot use the database");
+pub(crate) fn store_failed(error: &StoreError) -> Failure {
+    tracing::error!(error = chain(error), "the database refused");
     Failure::new(
         Code::StoreUnavailable,
         "sandboxd's database could not be read or written.",

@@ -1,9 +1,10 @@
 //! `[roots.NAME]`: a source tree of Terraform that agents may ask for, and what it may touch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use sandbox_core::names::{NamespaceName, RootName};
+use sandbox_core::plan::KindName;
 use sandbox_core::resource::Resource;
 use serde::Deserialize;
 
@@ -121,6 +122,14 @@ impl Root {
     #[must_use]
     pub fn namespace(&self) -> Option<&NamespaceName> {
         self.namespaces.first()
+    }
+
+    /// Its kinds, as plans name them.
+    #[must_use]
+    pub fn kind_names(&self) -> BTreeSet<KindName> {
+        // Every kind of the table is a name: each is a plural and its group.
+        let names = self.kinds.iter().map(ToString::to_string);
+        names.filter_map(|name| name.parse().ok()).collect()
     }
 
     /// A kind whose list tells whether a credential works.

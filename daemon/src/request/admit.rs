@@ -195,20 +195,7 @@ impl Requests {
                 "pid",
                 peer.credentials().and_then(|c| c.pid).map_or(-1, i64::from),
             );
-        let decided = request.event(EventName::GuardrailDecision);
-        let decided = match decision {
-            Decision::Allow { rule } => decided
-                .with("decision", "allow")
-                .with("rule", rule.as_str()),
-            Decision::RequireApproval { rule, quorum, .. } => decided
-                .with("decision", "require_approval")
-                .with("rule", rule.as_str())
-                .with("quorum", i64::from(*quorum)),
-            Decision::Deny { rule, reason } => decided
-                .with("decision", "deny")
-                .with("rule", rule.as_ref().map_or("default", |r| r.as_str()))
-                .with("reason", reason.as_str()),
-        };
+        let decided = request.decided(decision);
         // One after the other in the trail, one fsync for both.
         let (first, second) =
             tokio::join!(biased; self.parts.audit.record(asked), self.parts.audit.record(decided));

@@ -21,7 +21,7 @@ pub(super) async fn perform(
 ) -> Result<Report, Failure> {
     match &request.parameters {
         Parameters::PodStatus(p) => read(parts, request, progress, p).await,
-        Parameters::TerraformPlan(p) => terraform::plan(parts, request, progress, p).await,
+        Parameters::TerraformPlan(_) => terraform::plan(parts, request, progress).await,
         Parameters::TerraformApply(a) => terraform::apply(parts, request, progress, a).await,
         Parameters::GetRequest(_) => Err(Failure::new(
             Code::Internal,

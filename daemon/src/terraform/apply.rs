@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use sandbox_core::approval::{Binding, Bound, summary};
-use sandbox_core::audit::EventName;
 use sandbox_core::ids::ApprovalId;
 use sandbox_core::names::RuleName;
 use sandbox_core::parameters::{ActionName, TerraformApply};
@@ -12,13 +11,13 @@ use sandbox_core::policy::Decision;
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
 
-use super::kept::{Current, current, made_from, make, root_of, store_failed, stored};
+use super::kept::{Current, current, made_from, make, root_of, stored};
 use super::launch::Launch;
 use super::shown::shown;
-use super::source::{Source, bytes};
+use super::source::{Source, sha256};
 use super::{Root, run};
 use crate::actions::terraform as told;
-use crate::approve::{OpenApproval, Opened, Use};
+use crate::approve::{OpenApproval, Opened, Use, store_failed};
 use crate::config::StateKind;
 use crate::report::{Code, Failure};
 use crate::request::{Parts, Report, Request, State, Stay, lost_trail};
@@ -42,13 +41,7 @@ pub(crate) async fn apply(
         ));
     }
     let _turn = parts.roots.take(&root.name)?;
-    let source = Source::read(
-        root,
-        &parts.limits,
-        parts.sandboxes.providers(),
-        &parts.keyed,
-    )
-    .await?;
+    let source = Source::read(root, parts).await?;
     let call = Call {
         parts,
         request,
@@ -92,7 +85,7 @@ impl Call<'_> {
         let kept = parts.store.find_plan(root.name.clone(), from).await;
         let plan = match kept.map_err(|e| store_failed(&e))? {
             Some(plan) => plan,
-            None => make(stay, parts, request, root, source).await?,
+            None => make(stay, parts, request, root, source, state.as_ref()).await?,
         };
         if plan.facts.is_empty() {
             return Ok(told::nothing_to_do(request.id, &root.name));
@@ -160,44 +153,29 @@ impl Call<'_> {
             Some(&self.root.name),
             Some(facts),
         );
-        let event = request
-            .event(EventName::GuardrailDecision)
-            .with("plan", summary(facts));
-        let (event, asked) = match decision {
+        let decision = match decision {
+            Decision::Allow { rule } => Decision::Deny {
+                rule: Some(rule),
+                reason: "an apply is never allowed without an approval".to_owned(),
+            },
+            asked @ (Decision::RequireApproval { .. } | Decision::Deny { .. }) => asked,
+        };
+        let event = request.decided(&decision).with("plan", summary(facts));
+        let written = parts.audit.record(event).await;
+        written.map_err(|e| lost_trail(&e))?;
+        match decision {
             Decision::RequireApproval {
                 rule,
                 quorum,
                 expires_after,
-            } => (
-                event
-                    .with("decision", "require_approval")
-                    .with("rule", rule.as_str())
-                    .with("quorum", i64::from(quorum)),
-                Ok(Asked {
-                    rule,
-                    quorum,
-                    expires_after,
-                }),
-            ),
-            Decision::Allow { rule } => (
-                event
-                    .with("decision", "deny")
-                    .with("rule", rule.as_str())
-                    .with("reason", "an apply is never allowed without an approval"),
-                Err(denied("an apply is never allowed without an approval")),
-            ),
-            Decision::Deny { rule, reason } => {
-                let failure = denied(&reason);
-                let event = event
-                    .with("decision", "deny")
-                    .with("rule", rule.as_ref().map_or("default", |r| r.as_str()))
-                    .with("reason", reason);
-                (event, Err(failure))
-            }
-        };
-        let written = parts.audit.record(event).await;
-        written.map_err(|e| lost_trail(&e))?;
-        asked
+            } => Ok(Asked {
+                rule,
+                quorum,
+                expires_after,
+            }),
+            Decision::Allow { .. } => Err(denied("it allows what only people may")), // denied above
+            Decision::Deny { reason, .. } => Err(denied(&reason)),
+        }
     }
 
     /// Everything that decides what an apply would do, as it is now.
@@ -240,8 +218,7 @@ fn digest_of(plan: &StoredPlan) -> [u8; 32] {
         reason = "a saved plan goes through a hash, and nowhere else"
     )]
     let bytes_kept = plan.bytes.as_ref().map(ExposeSecret::expose_secret);
-    let digest = ring::digest::digest(&ring::digest::SHA256, bytes_kept.unwrap_or_default());
-    bytes(digest.as_ref())
+    sha256(bytes_kept.unwrap_or_default())
 }
 
 fn denied(reason: &str) -> Failure {

@@ -1,38 +1,32 @@
 //! `terraform_plan`, and the plan that an apply without an approval starts from.
 
-use sandbox_core::parameters::TerraformPlan;
 use sandbox_core::plan::{MAX_PLAN_BYTES, PlanFacts, PlanGuard};
 use secrecy::{ExposeSecret as _, SecretSlice};
 use tokio::sync::watch;
 use zeroize::Zeroizing;
 
 use super::run::{self, Inputs};
-use super::source::{Source, bytes};
+use super::source::{Source, sha256};
 use super::{Root, failed};
 use crate::actions::terraform::planned;
+use crate::approve::store_failed;
 use crate::config::StateKind;
 use crate::report::{Code, Failure, chain};
 use crate::request::{Parts, Report, Request, State, Stay};
-use crate::store::{MadeFrom, NewPlan, PlanKey, StoreError, StoredPlan};
+use crate::store::{MadeFrom, NewPlan, PlanKey, StoredPlan};
 
 /// Plans a root, and keeps the plan.
 pub(crate) async fn plan(
     parts: &Parts,
     request: &Request,
     progress: &watch::Sender<State>,
-    _asked: &TerraformPlan,
 ) -> Result<Report, Failure> {
     let root = root_of(request)?;
     let _turn = parts.roots.take(&root.name)?;
-    let source = Source::read(
-        root,
-        &parts.limits,
-        parts.sandboxes.providers(),
-        &parts.keyed,
-    )
-    .await?;
+    let source = Source::read(root, parts).await?;
+    let state = current(parts, root).await?;
     let stay = Stay::of(parts, request, progress, parts.limits.terraform_seconds);
-    let kept = make(stay, parts, request, root, &source).await?;
+    let kept = make(stay, parts, request, root, &source, state.as_ref()).await?;
     Ok(planned(request.id, &root.name, &kept.facts))
 }
 
@@ -115,11 +109,11 @@ pub(super) async fn make(
     request: &Request,
     root: &Root,
     source: &Source,
+    state: Option<&Current>,
 ) -> Result<StoredPlan, Failure> {
-    let state = current(parts, root).await?;
     let inputs = Inputs {
         bundle: &source.tar,
-        state: state.as_ref().map(Current::expose),
+        state: state.map(Current::expose),
         plan: None,
         variables: source.variables.as_deref().map(Vec::as_slice),
     };
@@ -143,13 +137,12 @@ pub(super) async fn make(
     let json = run::facts(stay.part(1, 2), root, &inputs).await?;
     let facts = read(&json, root, parts)?;
     drop(json);
-    let digest = bytes(ring::digest::digest(&ring::digest::SHA256, &made.plan).as_ref());
     let new = NewPlan {
         root: root.name.clone(),
         request: request.id,
-        from: made_from(source, root, parts, state.as_ref()),
+        from: made_from(source, root, parts, state),
         tar: source.tar.clone(),
-        digest,
+        digest: sha256(&made.plan),
         bytes: SecretSlice::from(made.plan.to_vec()),
         facts,
         diagnostics: diagnostics_json(&made.result.diagnostics),
@@ -168,9 +161,7 @@ pub(super) async fn stored(parts: &Parts, key: PlanKey) -> Result<StoredPlan, Fa
 fn read(json: &Zeroizing<Vec<u8>>, root: &Root, parts: &Parts) -> Result<PlanFacts, Failure> {
     let guard = PlanGuard {
         namespaces: root.settings.namespaces.iter().cloned().collect(),
-        kinds: (root.settings.kinds.iter())
-            .filter_map(|kind| kind.to_string().parse().ok())
-            .collect(),
+        kinds: root.settings.kind_names(),
         max_changes: parts.limits.plan_changes,
         max_bytes: MAX_PLAN_BYTES,
     };
@@ -203,12 +194,4 @@ pub(super) fn diagnostics_json(diagnostics: &[sandbox_proto::runner::v1::Diagnos
         })
         .collect();
     serde_json::Value::from(list).to_string()
-}
-
-pub(super) fn store_failed(error: &StoreError) -> Failure {
-    tracing::error!(error = chain(error), "the database refused");
-    Failure::new(
-        Code::StoreUnavailable,
-        "sandboxd's database could not be read or written.",
-    )
 }

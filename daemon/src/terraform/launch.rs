@@ -8,12 +8,13 @@ use sandbox_proto::runner::v1::terraform_result::Outcome;
 use sandbox_proto::runner::v1::{self as wire};
 use secrecy::ExposeSecret;
 
-use super::kept::{Current, store_failed, tell_failure};
+use super::kept::{Current, tell_failure};
 use super::run::{self, Inputs};
 use super::source::Source;
 use super::state::States;
 use super::{Root, failed};
 use crate::actions::visible;
+use crate::approve::store_failed;
 use crate::report::{Code, Failure, chain};
 use crate::request::{Parts, Request, Stay};
 use crate::store::StoredPlan;

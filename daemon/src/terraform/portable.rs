@@ -1,7 +1,6 @@
 //! `sandboxd state`: a root's state in and out, for operators. The daemon is stopped meanwhile, so that no apply
 //! is under way, and the trail is this command's to write.
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use sandbox_core::audit::{Event, EventName};
 use sandbox_core::names::RootName;
-use sandbox_core::plan::{KindName, not_of_root};
+use sandbox_core::plan::not_of_root;
 use secrecy::{ExposeSecret as _, SecretSlice};
 use serde::Deserialize;
 
@@ -229,9 +228,7 @@ fn check(bytes: &[u8], root: &config::Root) -> Result<Head, String> {
             ));
         }
     }
-    let kinds: BTreeSet<KindName> = (root.kinds.iter())
-        .filter_map(|kind| kind.to_string().parse().ok())
-        .collect();
+    let kinds = root.kind_names();
     for resource in whole.resources.iter().filter(|r| r.mode == "managed") {
         // provider["HOST/NAMESPACE/NAME"], perhaps behind a module and before an alias
         let provider = resource.provider.split('"').nth(1).unwrap_or_default();

@@ -8,6 +8,7 @@ use ring::digest::{Context, SHA256};
 use sandbox_core::names::RootName;
 use sandbox_core::parameters::{FieldError, Parameters};
 
+use super::source::bytes;
 use crate::config;
 use crate::report::{Code, Failure};
 
@@ -75,16 +76,6 @@ impl Roots {
         }
     }
 
-    /// The root of that name.
-    #[must_use]
-    pub fn get(&self, name: &RootName) -> Option<Root> {
-        let settings = Arc::clone(self.0.roots.get(name)?);
-        Some(Root {
-            name: name.clone(),
-            settings,
-        })
-    }
-
     /// Takes a root's turn.
     ///
     /// # Errors
@@ -124,9 +115,7 @@ impl Root {
         context.update(b"agent-sandbox root settings 1\n");
         // Debug output is one text for equal settings, and different for others: every field is in it, quoted.
         context.update(format!("{:?}", self.settings).as_bytes());
-        let mut digest = [0; 32];
-        digest.copy_from_slice(context.finish().as_ref());
-        digest
+        bytes(context.finish().as_ref())
     }
 }
 

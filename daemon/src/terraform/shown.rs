@@ -3,10 +3,9 @@
 use sandbox_bundle::{Bundle, Limits, diff};
 use sandbox_core::plan::PlanFacts;
 
-use super::kept::store_failed;
 use super::source::Source;
 use super::{Root, run};
-use crate::approve::{Shown, SourceDiff};
+use crate::approve::{Shown, SourceDiff, store_failed};
 use crate::broker::Rung;
 use crate::report::Failure;
 use crate::request::Parts;

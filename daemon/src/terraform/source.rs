@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 use super::Root;
 use crate::config;
 use crate::report::{Code, Failure};
+use crate::request::Parts;
 use crate::store::MadeFrom;
 
 /// In the state folder.
@@ -33,14 +34,9 @@ pub(super) struct Source {
 
 impl Source {
     /// Reads, packs and checks. On a thread of its own: a disk may take its time.
-    pub(super) async fn read(
-        root: &Root,
-        limits: &config::Limits,
-        providers: &[config::Provider],
-        key: &Keyed,
-    ) -> Result<Self, Failure> {
-        let (root, limits, key) = (root.clone(), limits.clone(), key.clone());
-        let providers = providers.to_vec();
+    pub(super) async fn read(root: &Root, parts: &Parts) -> Result<Self, Failure> {
+        let (root, limits, key) = (root.clone(), parts.limits.clone(), parts.keyed.clone());
+        let providers = parts.sandboxes.providers().to_vec();
         let read =
             tokio::task::spawn_blocking(move || Self::read_now(&root, &limits, &providers, &key));
         read.await.unwrap_or_else(|panic| {
@@ -109,8 +105,7 @@ impl Source {
 
     /// Of the lock file, which must be there.
     pub(super) fn lock_digest(&self) -> [u8; 32] {
-        let lock = self.bundle.lock_file().unwrap_or_default();
-        bytes(digest(&SHA256, lock).as_ref())
+        sha256(self.bundle.lock_file().unwrap_or_default())
     }
 }
 
@@ -172,6 +167,10 @@ impl std::fmt::Debug for Keyed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Keyed")
     }
+}
+
+pub(super) fn sha256(data: &[u8]) -> [u8; 32] {
+    bytes(digest(&SHA256, data).as_ref())
 }
 
 pub(super) fn bytes(digest: &[u8]) -> [u8; 32] {
