@@ -127,6 +127,9 @@ pub struct Shown {
     pub source_since_ms: Option<i64>,
     /// What the credential would be good for, a sentence each.
     pub scope: Vec<String>,
+    /// Of the root's last apply, when that did not succeed.
+    #[serde(default)]
+    pub last_apply: Option<String>,
 }
 
 /// How one file of the source differs.

@@ -106,6 +106,9 @@ pub enum Rung {
 }
 
 impl Rung {
+    /// From the least to the most.
+    pub const ALL: [Self; 3] = [Self::Plan, Self::Apply, Self::ApplyDelete];
+
     /// As it begins the names of engine roles and reviewed Roles.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -407,6 +410,9 @@ impl Broker {
         };
         let mut alarmed = false;
         let mut child_ended = false;
+        if refusal.is_err() && issued.credential.is_some() {
+            self.overdue(&issued).await;
+        }
         loop {
             // Ends the lease too if its own revocation failed.
             if !child_ended {
@@ -438,6 +444,7 @@ impl Broker {
             }
             if started.elapsed() > PROOF_LIMIT && !alarmed {
                 alarmed = true;
+                self.overdue(&issued).await;
                 let why = refusal
                     .as_ref()
                     .err()
@@ -456,6 +463,14 @@ impl Broker {
             }
         }
         self.close(&issued, &refusal, &pod, event).await;
+    }
+
+    async fn overdue(&self, issued: &Issued) {
+        let inner = &self.0;
+        let written = inner.store.lease_unproven(issued.key, inner.clock.now_ms());
+        if let Err(e) = written.await {
+            tracing::error!(request = %issued.request, error = chain(&e), "the journal does not say that a credential's end is overdue");
+        }
     }
 
     async fn close(

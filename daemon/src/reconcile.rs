@@ -174,6 +174,10 @@ impl Leftovers {
                 }
                 Err(why) => {
                     done = false;
+                    parts
+                        .store
+                        .lease_unproven(lease.key, parts.clock.now_ms())
+                        .await?;
                     failed(&parts.audit, "a lease", &why).await?;
                 }
             }

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 
 #[cfg(test)]
 pub(crate) use approvals::fixture;
-pub use approvals::{NewApproval, StoredApproval};
+pub use approvals::{NewApproval, StoredApproval, UnfinishedApply};
 pub use jobs::OpenJob;
 pub use leases::{LeaseKey, LeaseScope, OpenLease};
 pub use plans::{AppliedBundle, MadeFrom, NewPlan, PlanKey, StoredPlan};
@@ -32,6 +32,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("store/0001_first.sql"),
     include_str!("store/0002_login.sql"),
     include_str!("store/0003_approval.sql"),
+    include_str!("store/0004_unproven.sql"),
 ];
 
 /// Why something could not be written down or read back.

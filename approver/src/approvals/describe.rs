@@ -70,6 +70,10 @@ pub(crate) fn body(shown: &GetApprovalResponse, lengths: Lengths) -> Vec<Row> {
     if let Some(plan) = plan {
         dangers(&plan.dangers, &mut rows);
     }
+    if !shown.last_apply.is_empty() {
+        rows.push(Row::blank());
+        rows.push(Row::words(Tone::Danger, 0, &shown.last_apply));
+    }
     let waits = shown.approval.as_ref().is_some_and(waits);
     destroyed(&shown.confirm, waits, &mut rows);
     if let Some(approval) = &shown.approval {

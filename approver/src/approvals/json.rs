@@ -46,6 +46,7 @@ pub(super) fn everything(shown: &proto::GetApprovalResponse) -> Value {
         ("scope", texts(&shown.scope)),
         ("bound", bound.into()),
         ("confirm", texts(&shown.confirm)),
+        ("last_apply", text(&shown.last_apply)),
     ])
     .into()
 }

@@ -78,7 +78,8 @@ fn output(own: &Value) -> Value {
         "outcome": {"type": "string", "description": "finished, approval_pending, nothing_to_do, or running: then ask get_request"},
         "request_id": {"type": "string"},
         "root": {"type": "string"},
-        "summary": {"type": "string"}
+        "summary": {"type": "string"},
+        "last_apply": {"type": "string"}
     });
     if let (Some(all), Some(own)) = (properties.as_object_mut(), own.as_object()) {
         all.extend(own.clone());
@@ -201,6 +202,20 @@ pub(crate) fn applied(
             "approval_id": approval, "approval_state": "consumed",
         }),
         text: format!("Root {root}, approval {approval}: {summary}"),
+    }
+}
+
+/// With a word on the root's last apply, which did not succeed.
+pub(crate) fn marked(report: Report, mark: Option<&str>) -> Report {
+    let Some(mark) = mark else { return report };
+    let Report {
+        mut structured,
+        text,
+    } = report;
+    structured["last_apply"] = mark.into();
+    Report {
+        structured,
+        text: format!("{text}\n{mark}"),
     }
 }
 

@@ -132,6 +132,7 @@ impl World {
                 }],
                 source_since_ms: Some(BEGIN),
                 scope: vec!["It may change Deployments in demo-app.".to_owned()],
+                last_apply: Some("The last apply of this root failed.".to_owned()),
             },
         };
         self.approvals().open(wish).await

@@ -213,6 +213,15 @@ impl ApproverService for Approver {
                 format!("New calls are refused: {}.", chain(e)),
             ),
         };
+        let mut shown = vec![kubernetes, vault, audit];
+        for root in parts.roots.names() {
+            let detail = match parts.store.unfinished_apply(root.clone()).await {
+                Ok(None) => continue,
+                Ok(Some(last)) => last.to_string(),
+                Err(e) => format!("{}.", chain(&e)),
+            };
+            shown.push(part(&format!("root {root}"), false, detail));
+        }
         let unproven = parts.store.open_leases().await.map_or(0, |open| open.len());
         let pool = parts.sandboxes.pool();
         Ok(Response::new(proto::GetStatusResponse {
@@ -220,7 +229,7 @@ impl ApproverService for Approver {
             daemon_version: env!("CARGO_PKG_VERSION").to_owned(),
             uid: *uid,
             started_ms: i64::try_from(*started_ms).unwrap_or(i64::MAX),
-            parts: vec![kubernetes, vault, audit],
+            parts: shown,
             requests_running: small(requests.running()),
             pool_ready: small(pool.ready),
             pool_size: small(pool.size),

@@ -8,6 +8,8 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use rusqlite::{OptionalExtension as _, Transaction};
 use sandbox_core::approval::{
     Approval, ApprovalPrefix, Approvers, Binding, BindingDigest, CancelError, Change, ConsumeError,
@@ -35,6 +37,9 @@ const VERDICT: &str = "INSERT INTO verdict (approval, approver, uid, said, reaso
 const WITH_PREFIX: &str =
     "SELECT id FROM approval WHERE id >= ?1 AND id < ?1 || '~' ORDER BY opened_ms DESC LIMIT 20";
 const SHOWN: &str = "SELECT shown FROM approval WHERE id = ?1";
+/// In the order in which approvals were opened: a root has one at a time.
+const LAST_APPLY: &str = "SELECT r.id, r.outcome FROM approval a JOIN request r ON r.id = a.used_by \
+     WHERE a.root = ?1 AND r.state = 'ended' ORDER BY a.rowid DESC LIMIT 1";
 const LAST_REFUSED: &str = "SELECT max(ended_ms) FROM approval \
      WHERE root = ?1 AND state IN ('denied', 'cancelled')";
 
@@ -94,6 +99,15 @@ pub struct StoredApproval {
     pub confirm: Vec<String>,
     /// How the request that used it ended, if it did.
     pub outcome: Option<String>,
+}
+
+/// A root's last apply, when it did not succeed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct UnfinishedApply {
+    /// The request that used an approval for it.
+    pub request: RequestId,
+    /// How that ended: `failed`, or `unknown` when its end was not seen.
+    pub outcome: String,
 }
 
 impl Store {
@@ -182,6 +196,28 @@ impl Store {
             let ended: Option<i64> =
                 connection.query_row(LAST_REFUSED, (root.as_str(),), |row| row.get(0))?;
             Ok(ended.map(UtcMillis::from_unix_ms))
+        })
+        .await
+    }
+
+    /// A root's last apply, unless it succeeded.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn unfinished_apply(
+        &self,
+        root: RootName,
+    ) -> Result<Option<UnfinishedApply>, StoreError> {
+        self.run(move |connection| {
+            let last = connection.query_row(LAST_APPLY, (root.as_str(),), |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+            });
+            let Some((id, outcome)) = last.optional()?.filter(|(_, how)| how != "succeeded") else {
+                return Ok(None);
+            };
+            let bad = |_| StoreError::Unreadable(format!("the request {id} of an approval"));
+            let request = id.parse().map_err(bad)?;
+            Ok(Some(UnfinishedApply { request, outcome }))
         })
         .await
     }
@@ -321,6 +357,23 @@ fn save(tx: &Transaction<'_>, before: &Approval, after: &Approval) -> Result<(),
         tx.execute(STEP, row)?
     };
     exactly_one(changed, || format!("approval {id}"))
+}
+
+/// For agents and people alike.
+impl fmt::Display for UnfinishedApply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { request, outcome } = self;
+        let how = if outcome == "failed" {
+            "failed"
+        } else {
+            "was cut off, its end unseen"
+        };
+        write!(
+            f,
+            "The last apply of this root {how} (request {request}), and none has succeeded since: what a plan calls \
+             unchanged may not work yet."
+        )
+    }
 }
 
 impl StoredApproval {

@@ -1,5 +1,6 @@
 //! Leases: written down before Vault is asked, so that a lost answer can still be revoked.
 
+use rusqlite::OptionalExtension as _;
 use sandbox_core::ids::RequestId;
 use sandbox_core::names::{MountName, NamespaceName};
 
@@ -12,6 +13,10 @@ const ISSUED: &str = "UPDATE lease SET state = 'issued', lease_id = ?2, service_
 const REVOKED: &str = "UPDATE lease SET state = 'revoked' WHERE id = ?1 AND state <> 'closed'";
 const CLOSED: &str =
     "UPDATE lease SET state = 'closed', closed_ms = ?2 WHERE id = ?1 AND state <> 'closed'";
+const UNPROVEN: &str =
+    "UPDATE lease SET unproven_ms = ifnull(unproven_ms, ?2) WHERE id = ?1 AND state <> 'closed'";
+const FIND_UNPROVEN: &str = "SELECT request FROM lease WHERE state <> 'closed' AND unproven_ms IS NOT NULL \
+     AND role IN (?1, ?2, ?3) ORDER BY id LIMIT 1";
 const OPEN: &str = "SELECT id, request, namespace, accessor, lease_id, service_account \
      FROM lease WHERE state <> 'closed' ORDER BY id";
 
@@ -120,6 +125,27 @@ impl Store {
             .await
     }
 
+    /// Writes down that the end of its credential is overdue.
+    ///
+    /// # Errors
+    /// When it could not be made durable.
+    pub async fn lease_unproven(&self, key: LeaseKey, now_ms: u64) -> Result<(), StoreError> {
+        self.lease_step(key, move |tx| tx.execute(UNPROVEN, (key.0, millis(now_ms))))
+            .await
+    }
+
+    /// The first request with a credential of one of these roles whose end is overdue.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn unproven_of(&self, roles: [String; 3]) -> Result<Option<RequestId>, StoreError> {
+        self.run(move |connection| {
+            let request = connection.query_row(FIND_UNPROVEN, roles, |row| row.get::<_, String>(0));
+            request.optional()?.map(|id| request_id(&id)).transpose()
+        })
+        .await
+    }
+
     async fn lease_step(
         &self,
         key: LeaseKey,
@@ -142,9 +168,7 @@ impl Store {
                 let request: String = row.get(1)?;
                 open.push(OpenLease {
                     key: LeaseKey(row.get(0)?),
-                    request: request
-                        .parse()
-                        .map_err(|_| StoreError::State(format!("request {request}")))?,
+                    request: request_id(&request)?,
                     namespace: row.get(2)?,
                     accessor: row.get(3)?,
                     lease_id: row.get(4)?,
@@ -155,4 +179,9 @@ impl Store {
         })
         .await
     }
+}
+
+fn request_id(text: &str) -> Result<RequestId, StoreError> {
+    let bad = |_| StoreError::Unreadable(format!("the request {text} of a lease"));
+    text.parse().map_err(bad)
 }

@@ -182,3 +182,26 @@ async fn a_failed_change_leaves_nothing_half_done() {
     assert!(failed.is_err());
     assert!(store.open_jobs().await.unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn a_credential_whose_end_is_overdue_is_known_by_its_role_until_it_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let roles = |last: &str| ["plan-a.n", "apply-a.n", last].map(str::to_owned);
+    let key = {
+        let store = Store::open(folder.path()).unwrap();
+        open_request(&store, 1, None, "{}").await;
+        let key = store.lease_asked(id(1), scope(), 2).await.unwrap();
+        let of = store.unproven_of(roles("pod-reader.demo-app")).await;
+        assert_eq!(of.unwrap(), None, "it is not overdue yet");
+        store.lease_unproven(key, 3).await.unwrap();
+        store.lease_unproven(key, 4).await.unwrap();
+        key
+    };
+    let store = Store::open(folder.path()).unwrap();
+    let of = |last| store.unproven_of(roles(last));
+    assert_eq!(of("pod-reader.demo-app").await.unwrap(), Some(id(1)));
+    assert_eq!(of("pod-reader.other").await.unwrap(), None);
+    store.lease_closed(key, 5).await.unwrap();
+    assert_eq!(of("pod-reader.demo-app").await.unwrap(), None);
+    assert!(store.lease_unproven(key, 6).await.is_err());
+}

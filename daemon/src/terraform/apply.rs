@@ -11,13 +11,14 @@ use sandbox_core::policy::Decision;
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
 
-use super::kept::{Current, current, made_from, make, root_of, stored};
+use super::kept::{Current, current, made_from, make, mark, root_of, stored};
 use super::launch::Launch;
 use super::shown::shown;
 use super::source::{Source, sha256};
 use super::{Root, run};
 use crate::actions::terraform as told;
-use crate::approve::{OpenApproval, Opened, Use, store_failed};
+use crate::approve::{OpenApproval, Opened, Shown, Use, store_failed};
+use crate::broker::Rung;
 use crate::config::StateKind;
 use crate::report::{Code, Failure};
 use crate::request::{Parts, Report, Request, State, Stay, lost_trail};
@@ -87,8 +88,10 @@ impl Call<'_> {
             Some(plan) => plan,
             None => make(stay, parts, request, root, source, state.as_ref()).await?,
         };
+        let mark = mark(parts, root).await?;
         if plan.facts.is_empty() {
-            return Ok(told::nothing_to_do(request.id, &root.name));
+            let report = told::nothing_to_do(request.id, &root.name);
+            return Ok(told::marked(report, mark.as_deref()));
         }
         let policy = self.decide(&plan.facts).await?;
         let binding = self.binding(&policy, state.as_ref(), &plan)?;
@@ -105,10 +108,14 @@ impl Call<'_> {
             binding,
             quorum: policy.quorum,
             expires_after: policy.expires_after,
-            shown: shown(parts, root, source, &plan.facts).await?,
+            shown: Shown {
+                last_apply: mark.clone(),
+                ..shown(parts, root, source, &plan.facts).await?
+            },
         });
         let (Opened::New(approval) | Opened::Same(approval)) = opened.await?;
-        Ok(told::pending(request.id, &root.name, &approval))
+        let report = told::pending(request.id, &root.name, &approval);
+        Ok(told::marked(report, mark.as_deref()))
     }
 
     /// Works everything out again, uses the approval up, and applies.
@@ -125,6 +132,7 @@ impl Call<'_> {
         let state = current(parts, root).await?;
         let policy = self.decide(&plan.facts).await?;
         let binding = self.binding(&policy, state.as_ref(), &plan)?;
+        no_credential_at_large(parts, root).await?;
         let grant = parts.approvals.consume(Use {
             approval: id,
             principal: request.principal.clone(),
@@ -209,6 +217,27 @@ impl Call<'_> {
             quorum: policy.quorum,
         }))
     }
+}
+
+/// Nothing is applied to a root while a credential of its own may still be good: whoever has it could change
+/// what people have just looked at.
+async fn no_credential_at_large(parts: &Parts, root: &Root) -> Result<(), Failure> {
+    let mut roles = [const { String::new() }; 3];
+    for (role, rung) in roles.iter_mut().zip(Rung::ALL) {
+        *role = run::scope(root, rung)?.role();
+    }
+    let unproven = parts.store.unproven_of(roles).await;
+    let Some(of) = unproven.map_err(|e| store_failed(&e))? else {
+        return Ok(());
+    };
+    Err(Failure::new(
+        Code::RevocationUnproven,
+        format!(
+            "The credential of request {of} has not been shown to be dead, so nothing is applied to the root {}. \
+             The approval stays as it is, and sandboxd goes on trying.",
+            root.name
+        ),
+    ))
 }
 
 /// Of the bytes that would be applied, not of what was written beside them.

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::run::{self, Inputs};
 use super::source::{Source, sha256};
 use super::{Root, failed};
-use crate::actions::terraform::planned;
+use crate::actions::terraform::{marked, planned};
 use crate::approve::store_failed;
 use crate::config::StateKind;
 use crate::report::{Code, Failure, chain};
@@ -27,7 +27,17 @@ pub(crate) async fn plan(
     let state = current(parts, root).await?;
     let stay = Stay::of(parts, request, progress, parts.limits.terraform_seconds);
     let kept = make(stay, parts, request, root, &source, state.as_ref()).await?;
-    Ok(planned(request.id, &root.name, &kept.facts))
+    let mark = mark(parts, root).await?;
+    let report = planned(request.id, &root.name, &kept.facts);
+    Ok(marked(report, mark.as_deref()))
+}
+
+/// What is to be known of a root whose last apply did not succeed.
+pub(super) async fn mark(parts: &Parts, root: &Root) -> Result<Option<String>, Failure> {
+    let last = parts.store.unfinished_apply(root.name.clone()).await;
+    Ok(last
+        .map_err(|e| store_failed(&e))?
+        .map(|last| last.to_string()))
 }
 
 /// The root of a request that has one.

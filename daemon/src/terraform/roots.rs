@@ -76,6 +76,11 @@ impl Roots {
         }
     }
 
+    /// Their names, in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &RootName> {
+        self.0.roots.keys()
+    }
+
     /// Takes a root's turn.
     ///
     /// # Errors

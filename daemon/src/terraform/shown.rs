@@ -46,6 +46,7 @@ pub(super) async fn shown(
         source,
         source_since_ms: old.and(last).map(|last| last.applied_ms),
         scope: scope(root, facts),
+        last_apply: None,
     })
 }
 

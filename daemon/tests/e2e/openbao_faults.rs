@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::bridge::Bridge;
 use crate::cluster_lock::ClusterLock;
 use crate::frozen::Frozen;
 use crate::ground::assert_nothing_left;
 use crate::openbao::Away;
+use crate::root::Root;
 use crate::trail::{Trail, names, only};
 use crate::wait::until;
 
@@ -91,5 +94,33 @@ fn a_result_is_withheld_when_its_credential_cannot_be_revoked_and_the_lease_ends
     until("a closed lease", Duration::from_secs(30), || {
         (trail.status()["leases_unproven"] == 0).then_some(())
     });
+    assert_nothing_left(&trail);
+}
+
+#[test]
+#[ignore = "needs a cluster: scripts/up"]
+fn nothing_is_applied_to_a_root_while_a_credential_of_its_own_may_still_be_good() {
+    let _lock = ClusterLock::take();
+    let root = Root::new("e2e-unproven");
+    let (trail, mut bridge) = (root.trail(), root.bridge());
+    let approval = Root::ask(&mut bridge);
+    root.grant(&approval, "yes");
+    let mark = trail.mark();
+    let planning = bridge.begin("terraform_plan", json!({ "working_dir": "demo" }));
+    trail.wait_for(mark, "a sandbox", |event| event.name == "sandbox.started");
+    let away = Away::stopped();
+    let planned = bridge.answer(planning);
+    let planned = bridge.end_of(planned);
+    planned.assert_refused("REVOCATION_UNPROVEN", "withheld");
+    let applied = Root::use_up(&mut bridge, &approval);
+    applied.assert_refused("REVOCATION_UNPROVEN", planned.request_id());
+    assert!(root.uid().is_empty());
+
+    away.bring_back();
+    until("a closed lease", Duration::from_secs(30), || {
+        (trail.status()["leases_unproven"] == 0).then_some(())
+    });
+    let applied = Root::use_up(&mut bridge, &approval);
+    assert_eq!(applied.field("outcome"), "finished", "{}", applied.text());
     assert_nothing_left(&trail);
 }

@@ -146,7 +146,13 @@ fn assert_the_next_plan_is_right(root: &Root, bridge: &mut Bridge, middle: &InTh
     });
     let planned = Root::plan(bridge);
     assert_eq!(planned.field("summary"), "1 to add", "{}", planned.text());
+    // Agents and people are told of it until an apply succeeds.
+    let mark = planned.field("last_apply").to_owned();
+    assert!(mark.contains(&middle.request), "{mark}");
+    assert!(planned.text().contains(&mark), "{}", planned.text());
+    assert_eq!(told_of_the_root(&trail), Some(mark));
     let applied = root.apply(bridge);
+    assert_eq!(told_of_the_root(&trail), None);
     assert_eq!(
         root.look("{.metadata.labels.app}"),
         format!("{}-storefront", root.name())
@@ -161,4 +167,12 @@ fn assert_the_next_plan_is_right(root: &Root, bridge: &mut Bridge, middle: &InTh
     assert_eq!(writes(&events), [format!("POST {deployments}")]);
     trail.assert_whole();
     assert_nothing_left(&trail);
+}
+
+/// What `approver status` says of the root, if anything.
+fn told_of_the_root(trail: &Trail) -> Option<String> {
+    let status = trail.status();
+    let mut parts = status["parts"].as_array().unwrap().iter();
+    let root = parts.find(|part| part["name"] == "root demo")?;
+    Some(root["detail"].as_str().unwrap().to_owned())
 }

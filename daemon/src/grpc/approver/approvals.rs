@@ -212,6 +212,7 @@ fn details(
         scope: shown.scope,
         bound: bound.collect(),
         confirm: stored.confirm.clone(),
+        last_apply: shown.last_apply.unwrap_or_default(),
     }
 }
 

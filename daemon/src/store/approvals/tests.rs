@@ -322,3 +322,46 @@ async fn the_last_refusal_of_a_root_is_a_denial_or_a_cancellation() {
     let other = store.last_refusal("other".parse().unwrap()).await;
     assert_eq!(other.unwrap(), None);
 }
+
+/// Opens, grants and uses approval `n` of root demo by request `by`, which ends so.
+async fn applied(store: &Store, n: u8, by: u8, outcome: &'static str) {
+    if n > 1 {
+        let plan = keep_plan(store, "demo", 1, 2).await;
+        let new = new_approval("demo", n, 1, plan, 1);
+        store.open_approval(new).await.unwrap();
+    }
+    let all = approvers(&["ann"]);
+    let yes = verdict("ann", Said::Yes, 1);
+    let granted = store.record_verdict(id(n), yes, at(1), all.clone());
+    assert_eq!(granted.await.unwrap().unwrap(), Recorded::Granted);
+    let bound = binding("demo", 2, 1).digest();
+    let principal = AGENT.parse().unwrap();
+    let used = store.consume_approval(id(n), principal, request(by), bound, (at(2), all));
+    drop(used.await.unwrap().unwrap());
+    store.end_request(request(by), outcome, 3).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_apply_that_did_not_succeed_marks_its_root_until_one_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = with_approval(folder.path(), 1).await;
+    let mark = async || {
+        let last = store.unfinished_apply("demo".parse().unwrap()).await;
+        last.unwrap().map(|last| (last.request, last.to_string()))
+    };
+    assert_eq!(mark().await, None, "nothing was applied");
+    applied(&store, 1, 10, "failed").await;
+    let (by, told) = mark().await.unwrap();
+    assert_eq!(by, request(10));
+    assert!(told.contains("this root failed (request "), "{told}");
+
+    applied(&store, 2, 11, "unknown").await;
+    let (by, told) = mark().await.unwrap();
+    assert_eq!(by, request(11));
+    assert!(told.contains("end unseen"), "{told}");
+    let other = store.unfinished_apply("other".parse().unwrap()).await;
+    assert_eq!(other.unwrap(), None);
+
+    applied(&store, 3, 12, "succeeded").await;
+    assert_eq!(mark().await, None);
+}

@@ -48,6 +48,7 @@ async fn an_approval_is_listed_shown_granted_and_shown_as_granted() {
     assert_eq!(image.unwrap().value, "runner@sha256:00");
     assert_eq!(shown.source[0].path, "main.tf");
     assert_eq!(shown.source_since, "2023-11-14T22:13:20.000Z");
+    assert!(shown.last_apply.contains("failed"));
     assert_eq!(shown.scope, ["It may change Deployments in demo-app."]);
 
     let listed = &listed[0];
