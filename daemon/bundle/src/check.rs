@@ -26,6 +26,8 @@ const MAX_FAULTS: usize = 100;
 pub struct Rules {
     /// The providers of the image. Terraform's own is always there.
     pub providers: Vec<ProviderSource>,
+    /// Whether the root's backend is put out of force, so that it may name any.
+    pub state_elsewhere: bool,
 }
 
 /// One thing in the source that is refused. What an agent wrote is escaped in it.
@@ -95,7 +97,8 @@ fn examine(bundle: &Bundle, rules: &Rules) -> Faults {
     for (folder, files) in &modules {
         let locals = LocalNames::read(files, rules, &mut faults);
         for file in files {
-            blocks::check(file, &locals, &mut faults);
+            let any_backend = rules.state_elsewhere && folder.is_empty();
+            blocks::check(file, &locals, any_backend, &mut faults);
             modules::read_calls(folder, file, &mut calls, &mut faults);
         }
     }

@@ -16,6 +16,7 @@ fn check(files: &[(&str, &[u8])]) -> Result<(), Vec<SourceFault>> {
     let providers = ["registry.example/hashicorp/kubernetes", "hashicorp/random"];
     bundle(files).check(&Rules {
         providers: providers.iter().map(|p| p.parse().unwrap()).collect(),
+        ..Rules::default()
     })
 }
 
@@ -272,6 +273,43 @@ fn state_stays_where_sandboxd_keeps_it() {
             "{\"terraform\": {\"backend\": {\"local\": [{\n\"workspace_dir\": \"x\"}]}}}",
         ),
     ]);
+}
+
+#[test]
+fn a_root_whose_state_lives_elsewhere_may_say_where() {
+    let rules = Rules {
+        state_elsewhere: true,
+        ..Rules::default()
+    };
+    for (path, text) in [
+        (
+            "main.tf",
+            "terraform {\n  backend \"s3\" { bucket = \"b\" }\n}\n",
+        ),
+        (
+            "main.tf",
+            "terraform {\n  cloud {\n    organization = \"o\"\n  }\n}\n",
+        ),
+        (
+            "main.tf.json",
+            r#"{"terraform": [{"backend": [{"s3": {"bucket": "b"}}]}]}"#,
+        ),
+        (
+            "main.tf",
+            "terraform {\n  backend \"local\" { path = \"x\" }\n}\n",
+        ),
+    ] {
+        let root = bundle(&[(path, text.as_bytes())]);
+        assert_eq!(root.check(&rules), Ok(()), "{text}");
+    }
+    // Only its own file of a backend is put beside the root: what stands in a module is still refused.
+    let module = bundle(&[
+        ("main.tf", b"module \"a\" {\n  source = \"./a\"\n}\n"),
+        ("a/main.tf", b"terraform {\n  backend \"s3\" {}\n}\n"),
+    ]);
+    assert_eq!(module.check(&rules).unwrap_err().len(), 1);
+    let other = bundle(&[("main.tf", b"terraform {\n  experiments = []\n}\n")]);
+    assert!(other.check(&rules).is_err());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use sandbox_bundle::{Bundle, ProviderSource, Rules, lock};
 
-use crate::config;
+use crate::config::{self, StateKind};
 use crate::report::{Code, Failure};
 
 /// The most faults an agent is told of at once.
@@ -20,7 +20,11 @@ const PLATFORM: &str = if cfg!(target_arch = "aarch64") {
 ///
 /// # Errors
 /// [`Code::SourceRefused`], each fault with file and line.
-pub(super) fn source(bundle: &Bundle, providers: &[config::Provider]) -> Result<(), Failure> {
+pub(super) fn source(
+    bundle: &Bundle,
+    providers: &[config::Provider],
+    state: &StateKind,
+) -> Result<(), Failure> {
     let image: Vec<lock::Available> = providers
         .iter()
         .filter_map(|provider| {
@@ -36,6 +40,7 @@ pub(super) fn source(bundle: &Bundle, providers: &[config::Provider]) -> Result<
             .iter()
             .map(|a| a.source.clone())
             .collect::<Vec<ProviderSource>>(),
+        state_elsewhere: *state != StateKind::Managed,
     };
     bundle.check(&rules).map_err(|faults| refused(&faults))?;
     lock::check(bundle, &image, PLATFORM).map_err(|faults| refused(&faults))
@@ -73,7 +78,8 @@ mod tests {
 
     #[test]
     fn what_may_not_run_is_named_with_its_place() {
-        let source_of = |text: &str| source(&bundle(&[("main.tf", text)]), &[]);
+        let managed = StateKind::Managed;
+        let source_of = |text: &str| source(&bundle(&[("main.tf", text)]), &[], &managed);
         assert_eq!(source_of("resource \"terraform_data\" \"a\" {}\n"), Ok(()));
         let failure = source_of(
             "resource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" {\n    command = \"id\"\n  }\n}\n",
@@ -82,19 +88,26 @@ mod tests {
         assert_eq!(failure.code, Code::SourceRefused);
         assert!(failure.message.contains("main.tf:2"), "{failure}");
         assert!(failure.message.contains("provisioner"), "{failure}");
+        let backend = "terraform {\n  backend \"s3\" {}\n}\n";
+        assert_eq!(source_of(backend).unwrap_err().code, Code::SourceRefused);
+        let elsewhere = StateKind::Snapshot("/srv/state.json".into());
+        assert_eq!(
+            source(&bundle(&[("main.tf", backend)]), &[], &elsewhere),
+            Ok(())
+        );
     }
 
     #[test]
     fn a_provider_that_the_image_lacks_and_a_missing_lock_file_are_named() {
         let root = bundle(&[("main.tf", "resource \"kubernetes_secret\" \"a\" {}\n")]);
-        let failure = source(&root, &[]).unwrap_err();
+        let failure = source(&root, &[], &StateKind::Managed).unwrap_err();
         assert!(failure.message.contains("kubernetes"), "{failure}");
         let provider = config::Provider {
             source: "hashicorp/kubernetes".to_owned(),
             version: "1.13.4".to_owned(),
             hash: "h1:AAAA".to_owned(),
         };
-        let failure = source(&root, &[provider]).unwrap_err();
+        let failure = source(&root, &[provider], &StateKind::Managed).unwrap_err();
         assert!(
             failure.message.contains("terraform providers lock"),
             "{failure}"

@@ -1,5 +1,8 @@
 //! `terraform_plan`, and the plan that an apply without an approval starts from.
 
+use std::io::Read as _;
+use std::time::Duration;
+
 use sandbox_core::plan::{MAX_PLAN_BYTES, PlanFacts, PlanGuard};
 use secrecy::{ExposeSecret as _, SecretSlice};
 use tokio::sync::watch;
@@ -28,7 +31,8 @@ pub(crate) async fn plan(
     let stay = Stay::of(parts, request, progress, parts.limits.terraform_seconds);
     let kept = make(stay, parts, request, root, &source, state.as_ref()).await?;
     let mark = mark(parts, root).await?;
-    let report = planned(request.id, &root.name, &kept.facts);
+    let age = state.and_then(|state| state.age);
+    let report = planned(request.id, &root.name, &kept.facts, age);
     Ok(marked(report, mark.as_deref()))
 }
 
@@ -53,6 +57,8 @@ pub(super) struct Current {
     pub(super) bytes: SecretSlice<u8>,
     pub(super) lineage: String,
     pub(super) serial: u64,
+    /// Of a copy of a state that lives elsewhere.
+    age: Option<Duration>,
 }
 
 /// The root's state, if it has one.
@@ -64,18 +70,25 @@ pub(super) async fn current(parts: &Parts, root: &Root) -> Result<Option<Current
                 bytes: state.bytes,
                 lineage: state.lineage,
                 serial: state.serial,
+                age: None,
             }))
         }
         StateKind::Snapshot(file) => {
             let path = file.clone();
-            let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
+            let read = tokio::task::spawn_blocking(move || {
+                let mut file = std::fs::File::open(path)?;
+                let mut bytes = Vec::new();
+                file.read_to_end(&mut bytes)?;
+                Ok::<_, std::io::Error>((bytes, file.metadata()?.modified()?))
+            });
+            let read = read.await;
             let unreadable = |why: String| {
                 Failure::new(
                     Code::SourceRefused,
                     format!("The snapshot of the root's state could not be read: {why}."),
                 )
             };
-            let bytes = read
+            let (bytes, taken) = read
                 .map_err(|e| unreadable(e.to_string()))?
                 .map_err(|e| unreadable(e.to_string()))?;
             let head = super::state::Head::read(&bytes).map_err(unreadable)?;
@@ -83,6 +96,8 @@ pub(super) async fn current(parts: &Parts, root: &Root) -> Result<Option<Current
                 bytes: SecretSlice::from(bytes),
                 lineage: head.lineage,
                 serial: head.serial,
+                // A file from the future is as fresh as can be.
+                age: Some(taken.elapsed().unwrap_or_default()),
             }))
         }
     }

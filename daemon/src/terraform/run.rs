@@ -6,6 +6,7 @@ use zeroize::Zeroizing;
 
 use super::Root;
 use crate::broker::{Rung, Scope};
+use crate::config::StateKind;
 use crate::report::{Code, Failure};
 use crate::request::{Keep, Stay, Work};
 use crate::sandbox::{Class, Input, Made};
@@ -151,6 +152,7 @@ fn work(
             .map(ToString::to_string)
             .collect(),
         objects: writes.iter().map(object).collect(),
+        state_elsewhere: settings.state != StateKind::Managed,
     };
     Ok(Work {
         class: Class::Terraform,

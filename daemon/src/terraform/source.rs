@@ -71,7 +71,7 @@ impl Source {
                 format!("The source could not be packed: {e}."),
             )
         })?;
-        super::check::source(&bundle, providers)?;
+        super::check::source(&bundle, providers, &settings.state)?;
         let variables = variables(settings)?;
         let variables_digest = key.of(variables.as_deref().map_or(&[], Vec::as_slice));
         Ok(Self {

@@ -40,6 +40,12 @@ const MAX_SHOWN_BYTES: usize = 64 * 1024 * 1024;
 /// What a plan file may have, in bytes: what comes back as an input.
 const MAX_PLAN_BYTES: usize = 32 * 1024 * 1024;
 
+/// Beside the sources of a root whose state lives elsewhere.
+const LOCAL_BACKEND: (&str, &[u8]) = (
+    "sandbox_runner_override.tf",
+    b"terraform {\n  backend \"local\" {}\n}\n",
+);
+
 /// One run of Terraform, and what it needs.
 pub struct Run<'a> {
     /// What to do.
@@ -62,7 +68,10 @@ pub async fn run(run: Run<'_>, upstream: Option<Upstream>) -> Result<(), Failure
     check(run.work).map_err(bad_input)?;
     let times = Times::within(run.limit);
     run.reports.progress("unpack").await;
-    let files = unpack::read(&run.inputs.bundle).map_err(bad_input)?;
+    let mut files = unpack::read(&run.inputs.bundle).map_err(bad_input)?;
+    if run.work.state_elsewhere {
+        put_backend_out_of_force(&mut files).map_err(bad_input)?;
+    }
     check_var_files(run.work, &files).map_err(bad_input)?;
     let plan = run.inputs.plan.as_ref();
     let modules = plan
@@ -112,11 +121,23 @@ fn check(work: &Terraform) -> Result<(), &'static str> {
         return Err("the workspace has other characters than a-z, A-Z, 0-9, '-', '_' and '.'");
     }
     match work.mode() {
+        Mode::Apply if work.state_elsewhere => {
+            Err("nothing is applied to a root whose state lives elsewhere")
+        }
         Mode::Apply => Ok(()),
         _ if !work.objects.is_empty() => Err("objects to write come with an apply alone"),
         Mode::Plan => Ok(()),
         _ if !work.var_files.is_empty() => Err("variable files come with a plan alone"),
         Mode::Facts | Mode::Unspecified => Ok(()),
+    }
+}
+
+/// An override file of ours says that the backend is a local one, and Terraform does not even look at another
+/// then. A saved plan has it among its sources, so it stands beside the bundle's in every run.
+fn put_backend_out_of_force(files: &mut Tree<'_>) -> Result<(), &'static str> {
+    match files.insert(LOCAL_BACKEND.0.to_owned(), LOCAL_BACKEND.1) {
+        None => Ok(()),
+        Some(_) => Err("the bundle has a file in the place of the runner's own"),
     }
 }
 

@@ -208,6 +208,50 @@ resource \"terraform_data\" \"a\" {}
 }
 
 #[tokio::test]
+async fn a_backend_of_a_state_that_lives_elsewhere_is_not_looked_at() {
+    let api = silent();
+    for (file, text) in [
+        (
+            "main.tf",
+            "terraform {\n  backend \"s3\" {\n    bucket = \"b\"\n  }\n}\nresource \"terraform_data\" \"a\" {}\n",
+        ),
+        (
+            "main.tf",
+            "terraform {\n  cloud {\n    organization = \"o\"\n  }\n}\nresource \"terraform_data\" \"a\" {}\n",
+        ),
+        (
+            "main.tf.json",
+            r#"{"terraform": {"backend": {"http": {"address": "https://state.example"}}},
+                "resource": {"terraform_data": {"a": {}}}}"#,
+        ),
+    ] {
+        let files = bundle(&[(file, text)]);
+        let plan = || ask(Mode::Plan, &[(Bundle, files.clone())]);
+        let run = plan().run(api.described()).await;
+        assert_eq!(outcome(&run), Outcome::Failed, "{text}");
+        let mut plan = plan();
+        plan.work.state_elsewhere = true;
+        let run = plan.run(api.described()).await;
+        assert_eq!(outcome(&run), Outcome::Changes, "{text}: {}", run.told());
+        let saved = run.artifact(Made::Plan).unwrap().to_vec();
+
+        let mut facts = ask(
+            Mode::Facts,
+            &[(Bundle, files.clone()), (Plan, saved.clone())],
+        );
+        facts.work.state_elsewhere = true;
+        let run = facts.run(api.described()).await;
+        let shown = json(run.artifact(Made::PlanJson).unwrap());
+        assert_eq!(shown["resource_changes"][0]["address"], "terraform_data.a");
+
+        let mut apply = ask(Mode::Apply, &[(Bundle, files), (Plan, saved)]);
+        apply.work.state_elsewhere = true;
+        let run = apply.run(api.described()).await;
+        assert_eq!(run.failure.unwrap().0, Kind::BadInput);
+    }
+}
+
+#[tokio::test]
 async fn a_plan_that_fails_leaves_no_plan_and_says_where_it_failed() {
     let api = silent();
     let run = plan_of(&[(

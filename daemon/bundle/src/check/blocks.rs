@@ -110,11 +110,17 @@ const SHAPE: Reason = Reason {
 };
 
 /// Checks every block of a file.
-pub(super) fn check(file: &Module<'_>, locals: &LocalNames<'_>, faults: &mut Faults) {
+pub(super) fn check(
+    file: &Module<'_>,
+    locals: &LocalNames<'_>,
+    any_backend: bool,
+    faults: &mut Faults,
+) {
     let view = file.source.view();
     let mut checker = Checker {
         file: file.path,
         locals,
+        any_backend,
         faults,
     };
     checker.shape(&view);
@@ -132,6 +138,7 @@ pub(super) fn check(file: &Module<'_>, locals: &LocalNames<'_>, faults: &mut Fau
 struct Checker<'c> {
     file: &'c BundlePath,
     locals: &'c LocalNames<'c>,
+    any_backend: bool,
     faults: &'c mut Faults,
 }
 
@@ -217,9 +224,13 @@ impl Checker<'_> {
         for name in body.names() {
             match name.text {
                 "required_version" | "required_providers" | "backend" => {}
+                "cloud" if self.any_backend => {}
                 "cloud" => self.add(name.line, &CLOUD),
                 other => self.add_named(name.line, quoted(other), &IN_TERRAFORM),
             }
+        }
+        if self.any_backend {
+            return;
         }
         for backend in body.blocks("backend", 1) {
             self.shape(&backend.body);
