@@ -42,8 +42,7 @@ use crate::report::{Code, Failure};
 use crate::store::{PlanKey, Store, StoredApproval};
 
 pub use four_eyes::Judge;
-use refused::no_such_approval;
-pub(crate) use refused::store_failed;
+pub(crate) use refused::{no_such_approval, store_failed};
 
 use desk::{Ask, Desk};
 

@@ -214,7 +214,7 @@ impl Code {
                 "Use an approval id that one of your own calls gave; approvers see them with approver list."
             }
             Self::ApprovalOpen => {
-                "Wait until it is used, denied or expired, or have its owner cancel it; do not retry before."
+                "Wait until it is used, denied or expired; or, if it is yours, take it back: its approval_id and withdraw true."
             }
             Self::ApprovalCooling => {
                 "Wait as long as it says, and ask for something that was not refused."

@@ -144,6 +144,9 @@ pub struct TerraformApply {
     /// The approval to use up. Without one, an approval is opened and nothing applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<ApprovalId>,
+    /// Take the approval back instead of using it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub withdraw: bool,
     /// As in [`TerraformPlan`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -175,9 +178,21 @@ impl Parameters {
             ActionName::TerraformApply => Self::TerraformApply(TerraformApply {
                 working_dir: fields.working_dir()?,
                 approval_id: fields.optional("approval_id")?,
+                withdraw: fields.flag("withdraw")?,
                 reason: fields.text("reason", MAX_REASON)?,
             }),
         };
+        if let Self::TerraformApply(TerraformApply {
+            approval_id: None,
+            withdraw: true,
+            ..
+        }) = &parameters
+        {
+            return Err(FieldError::new(
+                "approval_id",
+                "is required with withdraw: the approval to take back",
+            ));
+        }
         fields.finish()?;
         Ok(parameters)
     }
@@ -339,6 +354,17 @@ impl Fields {
         }
     }
 
+    /// False where it is absent.
+    fn flag(&mut self, name: &str) -> Result<bool, FieldError> {
+        match self.take(name) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(flag),
+            Some(Value::String(s)) if s == "true" => Ok(true),
+            Some(Value::String(s)) if s == "false" => Ok(false),
+            Some(_) => Err(FieldError::new(name, "must be true or false")),
+        }
+    }
+
     fn finish(self) -> Result<(), FieldError> {
         match self.0.first() {
             None => Ok(()),
@@ -455,8 +481,20 @@ mod tests {
         };
         assert_eq!(a.working_dir, "demo");
         assert_eq!(a.approval_id.unwrap().as_str(), "0z0zajmrv123");
+        assert!(!a.withdraw);
+        for (value, withdraw) in [("true", true), ("\"true\"", true), ("\"false\"", false)] {
+            let json = format!(
+                r#"{{"working_dir":"demo","approval_id":"0z0zajmrv123","withdraw":{value}}}"#
+            );
+            let Ok(Parameters::TerraformApply(a)) = apply(&json) else {
+                panic!("refused: {json}");
+            };
+            assert_eq!(a.withdraw, withdraw, "{json}");
+        }
         for (json, field) in [
             ("{}", "working_dir"),
+            (r#"{"working_dir":"demo","withdraw":true}"#, "approval_id"),
+            (r#"{"working_dir":"demo","withdraw":1}"#, "withdraw"),
             (r#"{"working_dir":"a\nb"}"#, "working_dir"),
             (
                 r#"{"working_dir":"demo","approval_id":"0z0zaj"}"#,

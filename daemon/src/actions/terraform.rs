@@ -1,6 +1,7 @@
 //! `terraform_plan` and `terraform_apply` as agents see them. Values never reach an agent: names alone.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use sandbox_core::approval::{State as Approved, summary};
 use sandbox_core::ids::{ApprovalId, RequestId};
@@ -9,7 +10,7 @@ use sandbox_core::parameters::ActionName;
 use sandbox_core::plan::{AgentChange, PlanFacts};
 use serde_json::{Map, Value, json};
 
-use super::text::{count, visible};
+use super::text::{self, count, visible};
 use super::{Description, Tier};
 use crate::request::Report;
 use crate::store::StoredApproval;
@@ -58,6 +59,7 @@ pub(super) fn apply_description() -> Description {
             "properties": {
                 "working_dir": {"type": "string", "description": "root's name, e.g. demo, or its folder"},
                 "approval_id": {"type": "string", "description": "of an approval that was granted"},
+                "withdraw": {"type": "boolean", "description": "take approval_id back instead"},
                 "reason": {"type": "string", "description": "why, for the people who approve"}
             },
             "required": ["working_dir"],
@@ -87,10 +89,20 @@ fn output(own: &Value) -> Value {
     json!({"type": "object", "properties": properties, "required": ["outcome", "request_id"]})
 }
 
-/// What a plan would do, for its agent: no value, and no word that could be one.
-pub(crate) fn planned(request: RequestId, root: &RootName, facts: &PlanFacts) -> Report {
+/// What a plan would do, for its agent: no value, and no word that could be one. `age` is that of a copy of
+/// the state, where it lives elsewhere.
+pub(crate) fn planned(
+    request: RequestId,
+    root: &RootName,
+    facts: &PlanFacts,
+    age: Option<Duration>,
+) -> Report {
     let view = facts.for_agent();
-    let summary = summary(facts);
+    let mut summary = summary(facts);
+    if let Some(old) = age {
+        let old = text::age(i64::try_from(old.as_secs()).unwrap_or(i64::MAX));
+        summary = format!("{summary} (against a copy of the state that is {old} old)");
+    }
     let told = &view.changes[..view.changes.len().min(TOLD_CHANGES)];
     let mut lines = vec![format!("Root {root}: {summary}.")];
     lines.extend(told.iter().map(line));
@@ -181,6 +193,18 @@ pub(crate) fn pending(request: RequestId, root: &RootName, approval: &StoredAppr
             "Root {root}: {}. Nothing was applied. Approval {id} is {state} until {}.\n{next}",
             approval.summary, terms.expires
         ),
+    }
+}
+
+/// Its owner took an approval back.
+pub(crate) fn withdrawn(request: RequestId, root: &RootName, approval: ApprovalId) -> Report {
+    let summary = "It was taken back; nothing was applied.";
+    Report {
+        structured: json!({
+            "outcome": "finished", "request_id": request, "root": root, "summary": summary,
+            "approval_id": approval, "approval_state": "cancelled",
+        }),
+        text: format!("Root {root}, approval {approval}: {summary}"),
     }
 }
 

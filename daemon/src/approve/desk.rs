@@ -146,10 +146,15 @@ impl Desk {
             } else {
                 Err(Failure::new(
                     Code::ApprovalOpen,
-                    format!(
-                        "Root {root} has an open approval already, for other source, another state or \
-                         another principal."
-                    ),
+                    if open.principal() == &wish.new.approval.terms().requester {
+                        format!(
+                            "Root {root} has an open approval of yours already, {}, for other source or another \
+                             state.",
+                            open.id()
+                        )
+                    } else {
+                        format!("Root {root} has an open approval of another principal already.")
+                    },
                 ))
             };
         }

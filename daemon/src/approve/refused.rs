@@ -6,7 +6,7 @@ use crate::audit::AuditError;
 use crate::report::{Code, Failure, chain};
 use crate::store::{StoreError, StoredApproval};
 
-pub(super) fn no_such_approval() -> Failure {
+pub(crate) fn no_such_approval() -> Failure {
     Failure::new(
         Code::NoSuchApproval,
         "There is no such approval, or it is somebody else's.",

@@ -17,7 +17,7 @@ use super::shown::shown;
 use super::source::{Source, sha256};
 use super::{Root, run};
 use crate::actions::terraform as told;
-use crate::approve::{OpenApproval, Opened, Shown, Use, store_failed};
+use crate::approve::{OpenApproval, Opened, Shown, Use, no_such_approval, store_failed};
 use crate::broker::Rung;
 use crate::config::StateKind;
 use crate::report::{Code, Failure};
@@ -32,6 +32,9 @@ pub(crate) async fn apply(
     asked: &TerraformApply,
 ) -> Result<Report, Failure> {
     let root = root_of(request)?;
+    if let (Some(id), true) = (asked.approval_id, asked.withdraw) {
+        return withdraw(parts, request, root, id).await;
+    }
     if root.settings.state != StateKind::Managed {
         return Err(Failure::new(
             Code::PlanRefused,
@@ -54,6 +57,21 @@ pub(crate) async fn apply(
         None => call.ask(asked).await,
         Some(id) => call.use_up(id).await,
     }
+}
+
+/// Takes an open approval back, so that another plan of the root can be asked for.
+async fn withdraw(
+    parts: &Parts,
+    request: &Request,
+    root: &Root,
+    id: ApprovalId,
+) -> Result<Report, Failure> {
+    let approval = parts.approvals.find_own(&request.principal, id).await?;
+    if approval.root != root.name {
+        return Err(no_such_approval());
+    }
+    parts.approvals.cancel(&request.principal, id).await?;
+    Ok(told::withdrawn(request.id, &root.name, id))
 }
 
 struct Call<'a> {

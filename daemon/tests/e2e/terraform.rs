@@ -1,9 +1,79 @@
 //! Terraform under review: an edit that looks like a label, what it would do, who says yes, and exactly that.
 
+use serde_json::json;
+use toml::Table;
+
 use crate::cluster_lock::ClusterLock;
 use crate::ground::assert_nothing_left;
 use crate::root::{Root, writes};
 use crate::trail::{names, only};
+
+#[test]
+#[ignore = "needs a cluster: scripts/up"]
+fn an_open_approval_is_taken_back_by_its_owner_and_then_uses_nothing() {
+    let _lock = ClusterLock::take();
+    let root = Root::new("e2e-withdraw");
+    let (trail, mut bridge) = (root.trail(), root.bridge());
+    let approval = Root::ask(&mut bridge);
+    root.write("main.tf", &root.source("storefront", 0));
+    let ask = json!({ "working_dir": "demo" });
+    let other = bridge.call("terraform_apply", ask.clone());
+    let other = bridge.end_of(other);
+    other.assert_refused("APPROVAL_OPEN", &approval);
+
+    let withdraw = json!({ "working_dir": "demo", "approval_id": approval, "withdraw": true });
+    let withdrawn = bridge.call("terraform_apply", withdraw.clone());
+    assert_eq!(
+        withdrawn.field("approval_state"),
+        "cancelled",
+        "{}",
+        withdrawn.text()
+    );
+    let events = trail.of_once(withdrawn.request_id(), "tool.result");
+    assert!(!names(&events).contains(&"credential.issued"), "{events:?}");
+    let again = bridge.call("terraform_apply", withdraw);
+    again.assert_refused("APPROVAL_CANCELLED", "");
+    let used = Root::use_up(&mut bridge, &approval);
+    used.assert_refused("APPROVAL_CANCELLED", "");
+    let cooling = bridge.call("terraform_apply", ask);
+    let cooling = bridge.end_of(cooling);
+    cooling.assert_refused("APPROVAL_COOLING", "");
+    assert!(root.uid().is_empty());
+    assert_nothing_left(&trail);
+}
+
+#[test]
+#[ignore = "needs a cluster: scripts/up"]
+fn a_root_whose_state_lives_elsewhere_is_planned_from_a_copy_and_never_applied() {
+    let _lock = ClusterLock::take();
+    let mut root = Root::new("e2e-elsewhere");
+    let mut bridge = root.bridge();
+    root.apply(&mut bridge);
+    assert!(root.daemon.terminate().success());
+    let copy = root.daemon.path("state/copy");
+    root.daemon.state("export", &copy);
+    root.configure(|config| {
+        let mut state = Table::new();
+        state.insert("snapshot".to_owned(), copy.clone().into());
+        let demo = config["roots"]["demo"].as_table_mut().unwrap();
+        demo.insert("state".to_owned(), state.into());
+    });
+    root.daemon.start();
+    let backend = "terraform {\n  backend \"s3\" {\n    bucket = \"states\"\n  }\n}\n";
+    root.write("backend.tf", backend);
+    root.write("main.tf", &root.source("storefront", 0));
+    let planned = Root::plan(&mut bridge);
+    let summary = planned.field("summary");
+    assert!(
+        summary.starts_with("1 to replace (against a copy of the state"),
+        "{}",
+        planned.text()
+    );
+    let apply = bridge.call("terraform_apply", json!({ "working_dir": "demo" }));
+    bridge
+        .end_of(apply)
+        .assert_refused("PLAN_REFUSED", "lives elsewhere");
+}
 
 #[test]
 #[ignore = "needs a cluster: scripts/up"]
