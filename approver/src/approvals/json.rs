@@ -109,6 +109,7 @@ fn attribute(attribute: &proto::Attribute) -> Fields {
         ("after", text(&attribute.after)),
         ("sensitive", attribute.sensitive.into()),
         ("forces_replacement", attribute.forces_replacement.into()),
+        ("filled_in", attribute.filled_in.into()),
     ])
 }
 

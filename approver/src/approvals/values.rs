@@ -14,7 +14,7 @@ pub(crate) enum Lengths {
 }
 
 /// The longest value that is shown whole where long ones are folded, and how much of a longer one is.
-const LONGEST: usize = 400;
+pub(super) const LONGEST: usize = 400;
 const WINDOW: usize = 240;
 /// How much of what is alike stands before the first difference.
 const BEFORE: usize = 40;
@@ -24,7 +24,9 @@ const SHORT: usize = 60;
 const WORTH_TELLING: usize = 40;
 
 /// What the daemon sends in the place of a value that is not there.
-const NONE: &str = "(none)";
+pub(super) const NONE: &str = "(none)";
+/// And of one that Terraform learns while it applies.
+pub(super) const UNKNOWN: &str = "(known after apply)";
 
 /// A value that changes.
 #[derive(Clone, Copy, Debug)]

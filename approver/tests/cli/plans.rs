@@ -73,7 +73,10 @@ pub fn replacement(now_ms: i64) -> proto::GetApprovalResponse {
                 forces_replacement: true,
                 ..proto::Attribute::default()
             },
-            attribute("metadata[0].uid", "\"0c1d\"", "(known after apply)"),
+            attribute("spec[0].replicas", "3", "(known after apply)"),
+            filled_in("metadata[0].resource_version", "\"812\""),
+            filled_in("metadata[0].uid", "\"0c1d\""),
+            filled_in("spec[0].template[0].spec[0].node_name", "\"\""),
         ],
         ..proto::Change::default()
     }];
@@ -208,6 +211,14 @@ pub fn hostile(now_ms: i64, text: &str) -> proto::GetApprovalResponse {
         value: text(),
     }];
     shown
+}
+
+/// One that the provider fills in.
+fn filled_in(path: &str, before: &str) -> proto::Attribute {
+    proto::Attribute {
+        filled_in: true,
+        ..attribute(path, before, "(known after apply)")
+    }
 }
 
 pub fn attribute(path: &str, before: &str, after: &str) -> proto::Attribute {

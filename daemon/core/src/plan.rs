@@ -172,6 +172,10 @@ pub struct Attribute {
     pub sensitive: bool,
     /// Whether it forces the replacement.
     pub forces_replacement: bool,
+    /// Whether the provider fills it in while it applies, and nothing goes that anybody chose: the source
+    /// does not set it, and before there was nothing, or what the provider alone decides, as a `uid`.
+    #[serde(default)]
+    pub filled_in: bool,
 }
 
 /// One output that changes.

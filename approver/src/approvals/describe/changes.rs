@@ -3,9 +3,10 @@
 use sandbox_proto::approver::v1::{Attribute, Change, OutputChange};
 
 use super::{Lengths, Row, Tone};
-use crate::approvals::values::Pair;
+use crate::approvals::values::{LONGEST, NONE, Pair, UNKNOWN};
 
-/// A heading that names the live object, the address below it, and every attribute that changes.
+/// A heading that names the live object, the address below it, and every attribute that changes: a line for
+/// each that somebody chose, then all that the provider fills in together.
 pub(super) fn change(change: &Change, lengths: Lengths, rows: &mut Vec<Row>) {
     let look = Look::of(change);
     let what = match change.object.as_str() {
@@ -45,9 +46,44 @@ pub(super) fn change(change: &Change, lengths: Lengths, rows: &mut Vec<Row>) {
         let paths = change.replace_paths.join(", ");
         rows.push(Row::words(Tone::Danger, 6, &format!("forced by: {paths}")));
     }
-    for attribute in &change.attributes {
+    let (filled_in, chosen): (Vec<_>, Vec<_>) =
+        change.attributes.iter().partition(|a| is_filled_in(a));
+    for attribute in &chosen {
         pair(attribute).rows(6, lengths, rows);
     }
+    if !filled_in.is_empty() {
+        let told = told_filled_in(&filled_in, chosen.len());
+        rows.push(Row::hanging(Tone::Quiet, "      ", &told));
+    }
+}
+
+/// What does not get a line of its own: what sandboxd says nobody chose, as long as it looks like that.
+fn is_filled_in(attribute: &Attribute) -> bool {
+    attribute.filled_in
+        && attribute.after == UNKNOWN
+        && !attribute.sensitive
+        && !attribute.forces_replacement
+        && attribute.before.len() <= LONGEST
+}
+
+/// All of them by name, with what they were.
+fn told_filled_in(attributes: &[&Attribute], others: usize) -> String {
+    let more = if others > 0 { " more" } else { "" };
+    let names: Vec<String> = attributes
+        .iter()
+        .map(|Attribute { path, before, .. }| match before.as_str() {
+            NONE | "\"\"" | "[]" | "{}" => path.clone(),
+            before => format!("{path} (was {before})"),
+        })
+        .collect();
+    let attributes = match names.len() {
+        1 => format!("1{more} attribute is"),
+        some => format!("{some}{more} attributes are"),
+    };
+    format!(
+        "{attributes} known only after the apply: {}",
+        names.join(", ")
+    )
 }
 
 /// An output before and after.
@@ -114,5 +150,95 @@ impl Look {
             _ => ("?", Tone::Danger, "this approver does not know this action"),
         };
         Self { sign, tone, means }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::lay_out;
+
+    fn shown(attributes: Vec<Attribute>) -> Vec<String> {
+        let replaced = Change {
+            object: "Deployment/demo-app/web".to_owned(),
+            action: "replace".to_owned(),
+            attributes,
+            ..Change::default()
+        };
+        let mut rows = Vec::new();
+        change(&replaced, Lengths::Whole, &mut rows);
+        // Behind the heading, the address and what a replacement means.
+        let lines = lay_out(&rows, None).into_iter().skip(3);
+        lines.map(|line| line.text.trim().to_owned()).collect()
+    }
+
+    fn late(path: &str, before: &str) -> Attribute {
+        Attribute {
+            path: path.to_owned(),
+            before: before.to_owned(),
+            after: UNKNOWN.to_owned(),
+            filled_in: true,
+            ..Attribute::default()
+        }
+    }
+
+    #[test]
+    fn what_is_filled_in_stands_together_at_the_end_all_by_name() {
+        let chosen = Attribute {
+            filled_in: false,
+            ..late("spec[0].replicas", "3")
+        };
+        let attributes = vec![
+            late("id", "\"demo-app/web\""),
+            chosen.clone(),
+            late("metadata[0].u\u{456}d", NONE),
+            late("spec[0].volume", "[]"),
+        ];
+        assert_eq!(
+            shown(attributes),
+            [
+                "~ spec[0].replicas: 3 -> (known after apply)",
+                "3 more attributes are known only after the apply: id (was \"demo-app/web\"), metadata[0].u\\u{456}d, spec[0].volume",
+            ]
+        );
+        assert_eq!(
+            shown(vec![late("id", "\"\"")]),
+            ["1 attribute is known only after the apply: id"]
+        );
+        assert_eq!(
+            shown(vec![chosen]),
+            ["~ spec[0].replicas: 3 -> (known after apply)"]
+        );
+    }
+
+    /// Whatever the rest says: a value that is there, that is masked, that forces the replacement, or that
+    /// sandboxd does not call filled in has a line of its own.
+    #[test]
+    fn nothing_else_is_ever_taken_together() {
+        let long = format!("\"{}\"", "x".repeat(LONGEST));
+        let values = [NONE, UNKNOWN, "(sensitive)", "\"\"", "3", &long];
+        let mut together = 0;
+        for case in 0..values.len() * values.len() * 8 {
+            let (flags, case) = (case % 8, case / 8);
+            let one = Attribute {
+                after: values[case % values.len()].to_owned(),
+                sensitive: flags & 1 != 0,
+                forces_replacement: flags & 2 != 0,
+                filled_in: flags & 4 != 0,
+                ..late("spec[0].one", values[case / values.len()])
+            };
+            let lines = shown(vec![late("id", NONE), one.clone()]);
+            let folded = flags == 4 && one.after == UNKNOWN && one.before != long;
+            let (last, own) = lines.split_last().unwrap();
+            assert_eq!(last.contains("spec[0].one"), folded, "{one:?}: {lines:#?}");
+            assert_eq!(!own.is_empty(), !folded, "{one:?}: {lines:#?}");
+            assert!(own.iter().all(|line| !line.contains("id")), "{lines:#?}");
+            let told = if folded { last } else { &own.join("\n") };
+            if !["\"\"", NONE].contains(&one.before.as_str()) {
+                assert!(told.contains(&one.before), "{one:?}: {lines:#?}");
+            }
+            together += usize::from(folded);
+        }
+        assert_eq!(together, values.len() - 1);
     }
 }

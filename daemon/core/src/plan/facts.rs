@@ -141,7 +141,13 @@ impl Reader<'_> {
                 Open::default()
             }
         };
-        let change = shown(of, subject, action, prior.as_ref().or(planned.as_ref()));
+        let change = shown(
+            of,
+            subject,
+            action,
+            prior.as_ref().or(planned.as_ref()),
+            self.source,
+        );
         let becomes = planned
             .as_ref()
             .filter(|planned| prior.as_ref().is_some_and(|p| p != *planned));
@@ -181,7 +187,7 @@ impl Reader<'_> {
                 "take out its depends_on and whatever is not known yet, or apply that first",
             ));
         }
-        let change = shown(of, Subject::Lifeless, Action::Read, None);
+        let change = shown(of, Subject::Lifeless, Action::Read, None, self.source);
         self.push(change, (u8::MAX, 0), Vec::new());
         Ok(())
     }
@@ -317,7 +323,13 @@ impl Reader<'_> {
         let subject = object::subject(of).unwrap_or(Subject::Lifeless);
         let raw = &of.change;
         let object = object::of_values(of, subject, &raw.before, &raw.before_sensitive);
-        let change = shown(of, subject, action, object.ok().flatten().as_ref());
+        let change = shown(
+            of,
+            subject,
+            action,
+            object.ok().flatten().as_ref(),
+            self.source,
+        );
         // The provider reads "nothing" back as "empty"; that is no change.
         if action != Action::Update || !change.attributes.is_empty() {
             self.facts.drift.push(change);

@@ -3,6 +3,8 @@
 use super::document::ResourceChange;
 use super::object::Subject;
 use super::refusal::PlanRefusal;
+use super::source::Source;
+use super::unknown;
 use super::values::{self, Masks};
 use super::{Action, Attribute, Change, LiveObject, PlanFacts, address, path};
 
@@ -19,6 +21,7 @@ pub(super) fn shown(
     subject: Subject,
     action: Action,
     object: Option<&LiveObject>,
+    source: &Source<'_>,
 ) -> Change {
     let raw = &of.change;
     let marked = values::any_mark(&raw.before_sensitive) || values::any_mark(&raw.after_sensitive);
@@ -35,7 +38,13 @@ pub(super) fn shown(
     };
     let attributes = match action {
         Action::Create | Action::Update | Action::Replace { .. } | Action::Delete => {
-            values::differences(raw, masks)
+            let filled_in = unknown::filled_in(of, subject, source);
+            let mut attributes = values::differences(raw, masks);
+            for attribute in &mut attributes {
+                let decides = attribute.sensitive || attribute.forces_replacement;
+                attribute.filled_in = !decides && filled_in.contains(&attribute.path);
+            }
+            attributes
         }
         Action::Forget | Action::Import | Action::Move | Action::Read => Vec::new(),
     };

@@ -1,5 +1,7 @@
 //! Values that are known only after apply: they could change after the approval, so most are refused.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::document::{Actions, ResourceChange};
@@ -78,6 +80,18 @@ const LEFT_OUT: &[&str] = &[
     "volume_mount",
 ];
 
+/// What the provider decides alone wherever it stands: no configuration can set it.
+/// `tests/plans/schema_computed.txt` has those of the provider's own schema.
+const PROVIDERS_OWN: &[&str] = &[
+    "certificate",
+    "default_secret_name",
+    "generation",
+    "load_balancer_ingress",
+    "resource_version",
+    "self_link",
+    "uid",
+];
+
 /// Finds the values that are not known yet, and refuses those that decide what runs.
 ///
 /// # Errors
@@ -148,6 +162,45 @@ pub(super) fn check(
     Ok(open)
 }
 
+/// The values that are not known yet and that nobody chooses, as [`path::written`]: the source does not set
+/// them, and nothing that was set goes with them.
+pub(super) fn filled_in(
+    of: &ResourceChange,
+    subject: Subject,
+    source: &Source<'_>,
+) -> HashSet<String> {
+    let mut found = source::unknown_places(&of.change.after_unknown);
+    found.retain(|place| {
+        let own = is_providers_own(of, subject, place);
+        let by_provider = match source.origin(of, place, &of.change.after) {
+            Origin::Provider => true,
+            Origin::Unclear => own,
+            Origin::Variable | Origin::Configuration => false,
+        };
+        by_provider && (own || !stands(&of.change.before, place))
+    });
+    found.iter().map(|place| path::written(place)).collect()
+}
+
+fn is_providers_own(of: &ResourceChange, subject: Subject, place: &[Step]) -> bool {
+    let last = match place {
+        [.., Step::Key(key)] => key.as_str(),
+        [] | [.., Step::Index(_) | Step::Element] => return false,
+    };
+    let whole = place.len() == 1;
+    match subject {
+        Subject::Kind(_) => {
+            (whole && last == "id")
+                || (PROVIDERS_OWN.contains(&last) && path::free_from(place).is_none())
+        }
+        // Its output is its input once more.
+        Subject::Lifeless => {
+            whole && (last == "id" || (last == "output" && of.type_name == "terraform_data"))
+        }
+        Subject::Manifest => false,
+    }
+}
+
 /// What a `ConfigMap` or a `Secret` holds, and what an object says of itself: it may come late, and is shown as
 /// such.
 fn free(subject: Subject, place: &[Step]) -> bool {
@@ -169,12 +222,29 @@ fn free(subject: Subject, place: &[Step]) -> bool {
 
 /// The provider keeps what stood there before, so on an update nothing that was there comes from it.
 fn stood_before(of: &ResourceChange, place: &[Step]) -> bool {
-    of.change.actions == Actions::Update
-        && source::at(&of.change.before, place).is_some_and(|value| match value {
-            Value::Null => false,
-            Value::String(text) => !text.is_empty(),
-            Value::Array(items) => !items.is_empty(),
-            Value::Object(map) => !map.is_empty(),
-            Value::Bool(_) | Value::Number(_) => true,
-        })
+    of.change.actions == Actions::Update && stands(&of.change.before, place)
+}
+
+/// Whether something stands there. To the provider an empty text or list is nothing.
+fn stands(before: &Value, place: &[Step]) -> bool {
+    source::at(before, place).is_some_and(|value| match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        Value::Bool(_) | Value::Number(_) => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_provider_decides_alone_is_as_its_schema_has_it() {
+        let schema: Vec<&str> = include_str!("../../tests/plans/schema_computed.txt")
+            .lines()
+            .collect();
+        assert_eq!(PROVIDERS_OWN, schema);
+    }
 }

@@ -196,6 +196,7 @@ impl Walk<'_> {
             after,
             sensitive,
             forces_replacement: forces,
+            filled_in: false,
         });
     }
 

@@ -40,6 +40,96 @@ fn a_label_edit_is_seen_as_the_replacement_it_is() {
     );
 }
 
+/// The paths of what is known only after apply, by whether the provider alone has a say in it.
+fn late(change: &Change) -> (Vec<&str>, Vec<&str>) {
+    let late = change
+        .attributes
+        .iter()
+        .filter(|a| a.after == "(known after apply)");
+    let (mut filled_in, mut chosen) = (Vec::new(), Vec::new());
+    for attribute in late {
+        let to = if attribute.filled_in {
+            &mut filled_in
+        } else {
+            &mut chosen
+        };
+        to.push(attribute.path.as_str());
+    }
+    (filled_in, chosen)
+}
+
+#[test]
+fn what_the_provider_fills_in_is_told_from_what_somebody_chose() {
+    let replaced = facts("change");
+    let (filled_in, chosen) = late(change(&replaced, "kubernetes_deployment.label"));
+    assert!(filled_in.contains(&"metadata[0].uid") && filled_in.contains(&"id"));
+    assert!(filled_in.contains(&"spec[0].template[0].spec[0].node_name"));
+    // They stood there and can be set, so the source may have done it. A block counts even when it holds
+    // nothing: an empty rule can mean "everyone".
+    assert_eq!(
+        chosen,
+        [
+            "spec[0].strategy",
+            "spec[0].template[0].spec[0].container[0].resources",
+            "spec[0].template[0].spec[0].service_account_name"
+        ]
+    );
+    assert_eq!(
+        late(change(&facts("late_data"), "kubernetes_config_map.web")).1,
+        ["data"]
+    );
+    let secret = facts("reasons");
+    let (filled_in, chosen) = late(change(&secret, "terraform_data.secret_cause"));
+    assert_eq!(
+        (filled_in, chosen),
+        (vec![], vec!["output"]),
+        "a masked value is never left out"
+    );
+    let (filled_in, chosen) = late(change(&secret, "terraform_data.cause"));
+    assert_eq!((filled_in, chosen), (vec!["output"], vec![]));
+}
+
+/// Whatever stood there, and whatever forces the replacement, comes from somebody: each attribute that the
+/// provider can fill in is set before, set in the source and made the reason, one at a time.
+#[test]
+fn nothing_that_was_set_counts_as_filled_in() {
+    const ADDRESS: &str = "kubernetes_deployment.label";
+    let plan = json("change");
+    let facts = read(&plan).unwrap();
+    let (filled_in, _) = late(change(&facts, ADDRESS));
+    let own = ["generation", "id", "resource_version", "self_link", "uid"];
+    let (mut set, mut forcing) = (0, 0);
+    for path in filled_in {
+        let steps: Vec<&str> = path
+            .split(['.', '[', ']'])
+            .filter(|s| !s.is_empty())
+            .collect();
+        let pointer = format!("/{}", steps.join("/"));
+        let mut before = plan.clone();
+        let at = entry(&mut before, ADDRESS).pointer_mut(&format!("/change/before{pointer}"));
+        if let Some(value) = at.filter(|_| !own.contains(steps.last().unwrap())) {
+            *value = json!("chosen");
+            let facts = read(&before).unwrap();
+            let (filled_in, chosen) = late(change(&facts, ADDRESS));
+            assert!(
+                chosen.contains(&path) && !filled_in.contains(&path),
+                "{path}"
+            );
+            set += 1;
+        }
+        let mut forced = plan.clone();
+        let steps: Vec<Value> = steps
+            .iter()
+            .map(|s| s.parse::<u64>().map_or_else(|_| json!(s), |n| json!(n)))
+            .collect();
+        entry(&mut forced, ADDRESS)["change"]["replace_paths"] = json!([steps]);
+        let facts = read(&forced).unwrap();
+        assert!(late(change(&facts, ADDRESS)).1.contains(&path), "{path}");
+        forcing += 1;
+    }
+    assert!(set >= 6 && forcing >= 15, "{set} and {forcing} were tried");
+}
+
 #[test]
 fn every_kind_of_change_has_its_place_the_most_dangerous_first() {
     let facts = facts("change");

@@ -58,6 +58,7 @@ fn attribute(attribute: &plan::Attribute) -> proto::Attribute {
         after: attribute.after.clone(),
         sensitive: attribute.sensitive,
         forces_replacement: attribute.forces_replacement,
+        filled_in: attribute.filled_in,
     }
 }
 
