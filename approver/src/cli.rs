@@ -39,7 +39,8 @@ pub(crate) enum Command {
     /// Show an approval, ask, and record a yes.
     ///
     /// What destroys or replaces something is granted at a terminal only, by typing the name of such an
-    /// object as kind/namespace/name.
+    /// object as kind/namespace/name; what has other dangers, at a terminal only too. A script may grant
+    /// the rest, and names the plan it saw: --digest.
     Grant(GrantArgs),
     /// Record a no. It ends the approval, whatever others say.
     Deny(DenyArgs),
@@ -74,6 +75,10 @@ pub(crate) struct ShowArgs {
 pub(crate) struct GrantArgs {
     /// The approval's id, or its first 6 characters and more.
     pub(crate) id: ApprovalPrefix,
+    /// The digest of the plan that you saw, as show prints it: its first 16 digits and more. Nothing is
+    /// granted if the approval has another one.
+    #[arg(long, value_name = "HEX", value_parser = digest)]
+    pub(crate) digest: Option<String>,
     /// Wait for the end of the apply that uses the grant, and tell it.
     #[arg(long)]
     pub(crate) wait: bool,
@@ -130,6 +135,14 @@ pub(crate) fn reason(typed: &str) -> Result<String, String> {
     }
 }
 
+/// The beginning of a digest. An agent can try out many plans, but not until one has a beginning so long.
+fn digest(typed: &str) -> Result<String, String> {
+    if !(16..=64).contains(&typed.len()) || !typed.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err("it has 16 to 64 digits, 0 to 9 and a to f".to_owned());
+    }
+    Ok(typed.to_ascii_lowercase())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,5 +158,17 @@ mod tests {
         assert!(reason(" \t").is_err());
         assert!(reason(&"\u{e9}".repeat(1000)).is_ok());
         assert!(reason(&"x".repeat(1001)).is_err());
+    }
+
+    #[test]
+    fn a_digest_is_told_by_sixteen_digits_and_more() {
+        assert_eq!(
+            digest("ABCDEF0123456789"),
+            Ok("abcdef0123456789".to_owned())
+        );
+        assert!(digest(&"a".repeat(64)).is_ok());
+        for not in ["", "abcdef012345678", "abcdef012345678g", &"a".repeat(65)] {
+            assert!(digest(not).is_err(), "{not}");
+        }
     }
 }

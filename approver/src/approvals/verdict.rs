@@ -7,8 +7,9 @@ use sandbox_proto::approver::v1::approval::State;
 use sandbox_proto::approver::v1::{Approval, GetApprovalResponse};
 use tokio::sync::oneshot;
 
+use super::describe::{self, hex};
 use super::standing::{counted, state, state_word, told_state};
-use super::{describe, wait};
+use super::wait;
 use crate::access::{Access, Standing};
 use crate::cli::{DenyArgs, GrantArgs};
 use crate::clock::now_ms;
@@ -38,7 +39,7 @@ pub(crate) async fn grant(
     print(&describe::whole(&shown, now_ms()), Look::of_stdout(), out)?;
     out.flush()?;
     let question = Question::about(&shown, now_ms())?;
-    let typed = question.ask_at_the_terminal().await?;
+    let typed = question.ask(args.digest.as_deref()).await?;
     let approval = daemon
         .record_verdict(question.yes(typed, args.reason.clone().unwrap_or_default()))
         .await?;
@@ -88,6 +89,9 @@ pub(crate) struct Question {
     digest: Vec<u8>,
     /// What may be typed, one of these; a plain yes will do when it destroys nothing.
     names: Vec<String>,
+    /// What it does in one line.
+    summary: String,
+    dangers: usize,
 }
 
 impl Question {
@@ -121,6 +125,8 @@ impl Question {
             id: id.clone(),
             digest: approval.digest.to_vec(),
             names,
+            summary: format!("root {}: {}", approval.root, approval.summary),
+            dangers: plan.dangers.len(),
         })
     }
 
@@ -136,7 +142,21 @@ impl Question {
     /// What the person is asked, a row each.
     pub(crate) fn rows(&self) -> Vec<Row> {
         match &self.names[..] {
-            [] => vec![Row::words(Tone::Plain, 0, "Type yes to grant it:")],
+            [] => {
+                let dangers = match self.dangers {
+                    0 => String::new(),
+                    some => format!(" ({}, told above)", counted(some, "danger")),
+                };
+                let tone = if self.dangers > 0 {
+                    Tone::Danger
+                } else {
+                    Tone::Plain
+                };
+                vec![
+                    Row::words(tone, 0, &format!("For {}{dangers}.", self.summary)),
+                    Row::words(Tone::Plain, 0, "Type yes to grant it:"),
+                ]
+            }
             [id] if *id == self.id => vec![Row::words(
                 Tone::Danger,
                 0,
@@ -195,17 +215,34 @@ impl Question {
         }
     }
 
-    /// What a person answers at the terminal. Without one, only what destroys nothing goes on.
-    async fn ask_at_the_terminal(&self) -> Result<String, Failure> {
+    /// What a person answers at the terminal. Without one nobody sees the question, and who grants has to
+    /// have seen the plan before: its digest says which one. What has dangers takes a person all the same.
+    async fn ask(&self, seen: Option<&str>) -> Result<String, Failure> {
         let id = &self.id;
-        if self.destroys() && !terminal::has_reader_and_writer() {
+        if let Some(seen) = seen.filter(|seen| !hex(&self.digest).starts_with(seen)) {
             return Err(Failure::Refused(format!(
-                "Nothing was granted: approval {id} destroys or replaces something, so a person has to see it and type \
-                 a name at a terminal. Run it at one, without a pipe (over SSH with -t): approver grant {id}"
+                "Nothing was granted: approval {id} is for another plan than the one with the digest {seen}. \
+                 Look at it again: approver show {id}"
             )));
         }
-        if !self.destroys() && !terminal::can_answer() {
-            return Ok(String::new());
+        if !(terminal::has_reader_and_writer() && terminal::can_answer()) {
+            let why = match (self.destroys(), self.dangers) {
+                (true, _) => {
+                    "destroys or replaces something, so a person has to see it and type a name at a terminal"
+                }
+                (false, 1..) => "has dangers, so a person has to see it at a terminal",
+                (false, 0) if seen.is_some() => return Ok(String::new()),
+                (false, 0) => {
+                    return Err(Failure::Refused(format!(
+                        "Nothing was granted: without a terminal nobody was asked. Name the plan you saw by \
+                         its digest, which approver show prints: approver grant {id} --digest HEX"
+                    )));
+                }
+            };
+            return Err(Failure::Refused(format!(
+                "Nothing was granted: approval {id} {why}. Run it at one, without a pipe (over SSH with -t): \
+                 approver grant {id}"
+            )));
         }
         let look = Look::of_stderr();
         let mut err = io::stderr();

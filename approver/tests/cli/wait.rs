@@ -123,7 +123,7 @@ async fn a_trail_rolled_back_by_the_restart_is_an_alarm() {
 #[tokio::test]
 async fn a_program_gets_the_end_alone_on_standard_output() {
     let stage = Stage::with([harmless(now_ms())]);
-    let mut command = stage.command(&["grant", ID, "--wait"]);
+    let mut command = stage.command(&["grant", ID, "--digest", "abababababababab", "--wait"]);
     let consumed = async {
         while stage.desk.watchers() == 0 {
             tokio::task::yield_now().await;
