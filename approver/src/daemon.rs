@@ -23,6 +23,10 @@ use crate::escape::escape;
 use crate::failure::Failure;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// What to do for whom the socket is closed. sudo would get an agent's user in, and no verdict counted.
+const AS_APPROVER: &str = "Run this as an account that is listed there, and that logged in by itself, by ssh or at a \
+     console: a verdict by sudo from an agent's login does not count.";
+
 /// For an answer that takes no work. The daemon asks Vault and Kubernetes how they are before it answers.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// For the daemon to read its whole trail.
@@ -140,8 +144,7 @@ impl Daemon {
         Failure::Error(if is(&[Code::Unauthenticated, Code::PermissionDenied]) {
             format!(
                 "sandboxd refused uid {uid} on {socket}: {message}\n\
-                 Only the uids under [approvers] in its configuration may use this socket. Run this \
-                 as one of them, for example: sudo -u sandbox-approver approver status"
+                 Only the uids under [approvers] in its configuration may use this socket. {AS_APPROVER}"
             )
         } else if broke(status) {
             format!(
@@ -220,8 +223,8 @@ fn no_connection(socket: &Path, uid: u32, e: &io::Error) -> Failure {
              sandboxd."
         ),
         Some(ErrorKind::PermissionDenied) => format!(
-            "The folder or socket {socket} is closed to uid {uid}. Run this as an approver, for example: \
-             sudo -u sandbox-approver approver status"
+            "The folder or socket {socket} is closed to uid {uid}: it is for those under [approvers] in sandboxd's \
+             configuration. {AS_APPROVER}"
         ),
         _ => format!("Could not connect to {socket} as uid {uid}: {e}."),
     })

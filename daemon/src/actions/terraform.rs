@@ -163,8 +163,9 @@ pub(super) fn standing(approval: &StoredApproval) -> (&'static str, String) {
     let state = approval.approval.state();
     let next = match state {
         Approved::Pending => format!(
-            "A person must decide: approver show {id}, then approver grant {id}. Ask get_request with this \
-             request_id; once it is granted, call terraform_apply with approval_id {id}."
+            "A person must decide: approver show {id}, then approver grant {id}, as an approver's account that \
+             logged in by itself, by ssh or at a console; sudo from the agent's login does not count. Ask \
+             get_request with this request_id; once it is granted, call terraform_apply with approval_id {id}."
         ),
         Approved::Granted => format!("Call terraform_apply with approval_id {id}."),
         Approved::Consumed { by, .. } => {

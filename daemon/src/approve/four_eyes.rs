@@ -74,7 +74,8 @@ impl Judge {
             LoginUid::Of(from) if agents.contains(&from) || asked == Some(from) => {
                 refused(format!(
                     "This process descends from a login of uid {from}, which is an agent's: it may be the agent \
-                 that uses your sudo. Log in as the approver's own account, and decide there."
+                 that uses your sudo, and neither sudo nor su changes that. Log in anew as an approver's own \
+                 account, by ssh or at a console, and decide there."
                 ))
             }
             LoginUid::Of(_) | LoginUid::Unset | LoginUid::NotKept => Ok(()),

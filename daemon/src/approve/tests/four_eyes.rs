@@ -96,7 +96,8 @@ async fn a_process_that_descends_from_an_agents_login_decides_nothing() {
     let mut sudo = logged_in_as(AGENT_UID);
     let login = login_of(&sudo, AGENT_UID);
     let refused = said(&world, id, ann().with_login(Some(login)), |_| ()).await;
-    assert_refused(refused, Code::VerdictRefused, "a login of uid 4001");
+    let next = "neither sudo nor su changes that. Log in anew";
+    assert_refused(refused, Code::VerdictRefused, next);
     assert_eq!(world.trail()[1]["fields"]["login_uid"], "4001");
     sudo.kill().unwrap();
     sudo.wait().unwrap();
