@@ -4,47 +4,47 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use toml::Table;
 
 use crate::bridge::Bridge;
 use crate::cluster_lock::ClusterLock;
 use crate::ground::assert_nothing_left;
 use crate::own_daemon::set;
 use crate::places::AGENT;
-use crate::root::{POLICY, Root, writes};
-use crate::trail::{Trail, names};
+use crate::root::{POLICY, Root, assert_launched_nothing, writes};
 
-const AT_ONCE: usize = 20;
+/// Uses at once, by two clients of one agent: a bridge takes 32.
+const AT_ONCE: usize = 50;
 
 /// A second agent: a uid of nobody.
 const OTHER: u32 = 100_077;
 
-/// A use that must not go through: what of it differs is named, and no sandbox ever starts for it.
-fn assert_changed(trail: &Trail, bridge: &mut Bridge, approval: &str, what: &str) {
-    let answer = Root::use_up(bridge, approval);
-    let message = format!(
-        "What would be applied is not what approval {approval} is for. Changed since: {what}."
-    );
-    answer.assert_refused("APPROVAL_CHANGED", &message);
-    assert_launched_nothing(trail, answer.request_id());
+/// What of a use differs is named.
+fn assert_changed(root: &Root, bridge: &mut Bridge, approval: &str, what: &str) {
+    let message = changed(approval, what);
+    root.assert_not_used(bridge, approval, ("APPROVAL_CHANGED", &message));
 }
 
-fn assert_launched_nothing(trail: &Trail, request: &str) {
-    let events = trail.of_once(request, "tool.result");
-    for begun in ["approval.consumed", "credential.issued", "sandbox.started"] {
-        assert!(!names(&events).contains(&begun), "{events:?}");
-    }
+fn changed(approval: &str, what: &str) -> String {
+    format!("What would be applied is not what approval {approval} is for. Changed since: {what}.")
 }
 
 #[test]
 #[ignore = "needs a cluster: scripts/up"]
 fn whatever_changes_after_a_grant_is_named_and_of_many_uses_one_applies() {
     let _lock = ClusterLock::take();
-    let mut root = Root::new("e2e-binding");
+    let mut root = Root::not_started("e2e-binding");
     let (trail, mut bridge) = (root.trail(), root.bridge());
+    root.write("secret.tf", "variable \"password\" {\n  type = string\n}\n");
+    let password = root.daemon.write("password", "xyzzy-1");
+    root.configure(|config| set_up(config, &password));
+    root.daemon.start();
     let approval = Root::ask(&mut bridge);
     root.grant(&approval, "yes");
     an_edited_file_is_named(&root, &mut bridge, &approval);
+    a_changed_secret_is_named(&root, &mut bridge, &approval);
     a_changed_policy_is_named(&root, &mut bridge, &approval);
+    another_root_is_named(&root, &mut bridge, &approval);
     other_settings_and_somebody_else_are_told(&mut root, &mut bridge, &approval);
     assert_eq!(root.uid(), "");
     of_many_at_once_one_applies(&root, &mut bridge, &approval);
@@ -56,41 +56,70 @@ fn whatever_changes_after_a_grant_is_named_and_of_many_uses_one_applies() {
     assert_nothing_left(&trail);
 }
 
+/// One secret variable, and a second root that is the first one but for its name.
+fn set_up(config: &mut Table, password: &str) {
+    let roots = config["roots"].as_table_mut().unwrap();
+    let mut demo = roots["demo"].clone();
+    let secrets = Table::from_iter([("password".to_owned(), password.into())]);
+    let settings = demo.as_table_mut().unwrap();
+    settings.insert("secret_vars".to_owned(), secrets.into());
+    roots.insert("demo".to_owned(), demo.clone());
+    roots.insert("other".to_owned(), demo);
+}
+
 fn an_edited_file_is_named(root: &Root, bridge: &mut Bridge, approval: &str) {
-    let trail = &root.trail();
     root.write("more.tf", "locals {\n  more = 1\n}\n");
-    assert_changed(trail, bridge, approval, "bundle");
+    assert_changed(root, bridge, approval, "bundle");
     root.remove("more.tf");
     for file in ["main.tf", "terraform.tfvars"] {
         let text = root.read(file);
         root.write(file, &(text.clone() + "# edited\n"));
-        assert_changed(trail, bridge, approval, "bundle");
+        assert_changed(root, bridge, approval, "bundle");
         root.write(file, &text);
     }
     let lock_file = root.read(".terraform.lock.hcl");
     root.write(".terraform.lock.hcl", &(lock_file.clone() + "# edited\n"));
-    assert_changed(trail, bridge, approval, "bundle, lock file");
+    assert_changed(root, bridge, approval, "bundle, lock file");
+    root.write(".terraform.lock.hcl", &lock_file.replace("h1:", "h1:A"));
+    let refused = ("SOURCE_REFUSED", ".terraform.lock.hcl:");
+    root.assert_not_used(bridge, approval, refused);
     root.write(".terraform.lock.hcl", &lock_file);
 }
 
+/// By name alone.
+fn a_changed_secret_is_named(root: &Root, bridge: &mut Bridge, approval: &str) {
+    root.daemon.write("password", "xyzzy-2");
+    assert_changed(root, bridge, approval, "variable values");
+    assert!(!bridge.transcript.contains("xyzzy"));
+    root.daemon.write("password", "xyzzy-1");
+}
+
+fn another_root_is_named(root: &Root, bridge: &mut Bridge, approval: &str) {
+    root.have_policy("roots: [demo]", "roots: [demo, other]");
+    let answer = Root::use_up_in(bridge, "other", approval);
+    let message = changed(approval, "parameters, root, credential scope");
+    answer.assert_refused("APPROVAL_CHANGED", &message);
+    assert_launched_nothing(&root.trail(), answer.request_id());
+    root.have_policy("", "");
+}
+
 fn a_changed_policy_is_named(root: &Root, bridge: &mut Bridge, approval: &str) {
-    let trail = &root.trail();
     root.have_policy("quorum: 1", "quorum: 2");
-    assert_changed(trail, bridge, approval, "quorum");
+    assert_changed(root, bridge, approval, "quorum");
     root.have_policy("people-approve-demo-applies", "other-people-do");
-    assert_changed(trail, bridge, approval, "policy rule");
+    assert_changed(root, bridge, approval, "policy rule");
     let asks = "require_approval: { quorum: 1, expires_after_minutes: 30 }";
     root.have_policy(asks, "deny: { reason: no applies today }");
-    let denied = Root::use_up(bridge, approval);
-    denied.assert_refused("POLICY_DENIED", "no applies today");
-    assert_launched_nothing(trail, denied.request_id());
+    root.assert_not_used(bridge, approval, ("POLICY_DENIED", "no applies today"));
     root.have_policy("", "");
 }
 
 /// The image and the root's settings; another agent's use, and that of an id which nobody has.
 fn other_settings_and_somebody_else_are_told(root: &mut Root, bridge: &mut Bridge, approval: &str) {
     let trail = &root.trail();
+    let password = root.daemon.path("password");
     root.configure(|config| {
+        set_up(config, &password);
         set(config, "agents", "other-agent", vec![i64::from(OTHER)]);
         let image = config["sandbox"]["image"].as_str().unwrap();
         let image = format!("{}@sha256:{:064}", image.split('@').next().unwrap(), 0);
@@ -100,9 +129,8 @@ fn other_settings_and_somebody_else_are_told(root: &mut Root, bridge: &mut Bridg
         kinds.push("configmaps".into());
     });
     root.write_policy(&POLICY.replace("[demo-agent]", "[demo-agent, other-agent]"));
-    assert!(root.daemon.terminate().success());
-    root.daemon.start();
-    assert_changed(trail, bridge, approval, "root settings, runner image");
+    root.daemon.restart();
+    assert_changed(root, bridge, approval, "root settings, runner image");
     let socket = root.daemon.path("agent/agent.sock");
     let mut other = Bridge::start_as(&OTHER.to_string(), AGENT, Some(socket.as_ref()));
     for (bridge, id) in [(&mut other, approval), (bridge, "aaaaaaaaaaaa")] {
@@ -111,27 +139,30 @@ fn other_settings_and_somebody_else_are_told(root: &mut Root, bridge: &mut Bridg
         assert_launched_nothing(trail, answer.request_id());
     }
     drop(other);
-    root.configure(|_| ());
+    root.configure(|config| set_up(config, &password));
     root.write_policy(POLICY);
-    assert!(root.daemon.terminate().success());
-    root.daemon.start();
+    root.daemon.restart();
 }
 
 fn of_many_at_once_one_applies(root: &Root, bridge: &mut Bridge, approval: &str) {
     let trail = &root.trail();
     let mark = trail.mark();
-    for _ in 0..AT_ONCE {
+    let mut second = root.bridge();
+    for _ in 0..AT_ONCE / 2 {
         Root::begin(bridge, approval);
+        Root::begin(&mut second, approval);
     }
     let mut codes = Vec::new();
-    for _ in 0..AT_ONCE {
-        let (_, answer) = bridge.next_answer();
-        let answer = bridge.end_of(answer);
-        codes.push(if answer.is_error() {
-            answer.code().to_owned()
-        } else {
-            answer.field("outcome").to_owned()
-        });
+    for bridge in [&mut *bridge, &mut second] {
+        for _ in 0..AT_ONCE / 2 {
+            let (_, answer) = bridge.next_answer();
+            let answer = bridge.end_of(answer);
+            codes.push(if answer.is_error() {
+                answer.code().to_owned()
+            } else {
+                answer.field("outcome").to_owned()
+            });
+        }
     }
     assert_eq!(
         codes.iter().filter(|code| *code == "finished").count(),
@@ -152,9 +183,7 @@ fn of_many_at_once_one_applies(root: &Root, bridge: &mut Bridge, approval: &str)
         writes(&events),
         ["POST /apis/apps/v1/namespaces/demo-app/deployments"]
     );
-    let used = Root::use_up(bridge, approval);
-    used.assert_refused("APPROVAL_USED", approval);
-    assert_launched_nothing(trail, used.request_id());
+    root.assert_not_used(bridge, approval, ("APPROVAL_USED", approval));
 }
 
 /// And a person may still say no after a yes.
@@ -177,11 +206,9 @@ fn a_state_that_moved_on_is_named(root: &mut Root, bridge: &mut Bridge) {
     let later = root.daemon.write("later", &later);
     root.daemon.state("import", &later);
     root.daemon.start();
-    assert_changed(trail, bridge, &approval, "state serial");
+    assert_changed(root, bridge, &approval, "state serial");
     trail
         .approver(&["deny", &approval, "--reason", "not today"])
         .unwrap();
-    let denied = Root::use_up(bridge, &approval);
-    denied.assert_refused("APPROVAL_DENIED", "not today");
-    assert_launched_nothing(trail, denied.request_id());
+    root.assert_not_used(bridge, &approval, ("APPROVAL_DENIED", "not today"));
 }

@@ -147,6 +147,12 @@ impl OwnDaemon {
         }
     }
 
+    /// Has it begin anew, with what was configured since.
+    pub(crate) fn restart(&mut self) {
+        assert!(self.terminate().success());
+        self.start();
+    }
+
     /// Waits until it ended by itself.
     pub(crate) fn wait_for_its_end(&mut self) -> ExitStatus {
         let mut child = self.child.take().unwrap();

@@ -12,7 +12,7 @@ use crate::cluster::{kubectl, try_kubectl};
 use crate::human;
 use crate::own_daemon::{OwnDaemon, own, set};
 use crate::places::{AGENT, home};
-use crate::trail::{Event, Trail};
+use crate::trail::{Event, Trail, names};
 
 /// The demo's one Deployment, as people read it.
 const DEMO: &str = include_str!("../../../terraform/demo/main.tf");
@@ -28,10 +28,16 @@ pub(crate) struct Root {
 impl Root {
     /// With a daemon that serves, and one Deployment in the source, which is not there yet.
     pub(crate) fn new(name: &str) -> Self {
+        let mut root = Self::not_started(name);
+        root.daemon.start();
+        root
+    }
+
+    pub(crate) fn not_started(name: &str) -> Self {
         let mut daemon = OwnDaemon::new(|_| ());
         daemon.run_build(Path::new(env!("CARGO_BIN_EXE_sandboxd")));
         daemon.make_folder("root", 0o755, (AGENT, AGENT));
-        let mut root = Self {
+        let root = Self {
             daemon,
             name: name.to_owned(),
         };
@@ -42,7 +48,6 @@ impl Root {
         root.write("main.tf", &root.source("shop", 0));
         root.write_policy(POLICY);
         root.configure(|_| ());
-        root.daemon.start();
         root
     }
 
@@ -80,8 +85,8 @@ impl Root {
         self.daemon.configure(|config| {
             set(config, "policy", "file", policy);
             set(config, "sandbox", "pool_read", 0);
-            set(config, "limits", "in_flight_per_principal", 32);
-            set(config, "limits", "in_flight", 32);
+            set(config, "limits", "in_flight_per_principal", 64);
+            set(config, "limits", "in_flight", 64);
             let demo = config["roots"]["demo"].as_table_mut().unwrap();
             demo.insert("folder".to_owned(), folder.into());
             edit(config);
@@ -177,15 +182,24 @@ impl Root {
 
     /// Begins an apply of an approved plan.
     pub(crate) fn begin(bridge: &mut Bridge, approval: &str) -> u64 {
+        Self::begin_in(bridge, "demo", approval)
+    }
+
+    fn begin_in(bridge: &mut Bridge, root: &str, approval: &str) -> u64 {
         bridge.begin(
             "terraform_apply",
-            json!({ "working_dir": "demo", "approval_id": approval }),
+            json!({ "working_dir": root, "approval_id": approval }),
         )
     }
 
     /// Applies an approved plan, or tries to.
     pub(crate) fn use_up(bridge: &mut Bridge, approval: &str) -> Answer {
-        let call = Self::begin(bridge, approval);
+        Self::use_up_in(bridge, "demo", approval)
+    }
+
+    /// The same, naming that root.
+    pub(crate) fn use_up_in(bridge: &mut Bridge, root: &str, approval: &str) -> Answer {
+        let call = Self::begin_in(bridge, root, approval);
         let answer = bridge.answer(call);
         bridge.end_of(answer)
     }
@@ -193,6 +207,18 @@ impl Root {
     /// Has a person say yes. What is destroyed must be typed.
     pub(crate) fn grant(&self, approval: &str, typed: &str) {
         human::grant(&self.trail(), approval, typed);
+    }
+
+    /// Tries to use an approval that is not good: the answer says so, and no sandbox ever starts for it.
+    pub(crate) fn assert_not_used(
+        &self,
+        bridge: &mut Bridge,
+        approval: &str,
+        (code, words): (&str, &str),
+    ) {
+        let answer = Self::use_up(bridge, approval);
+        answer.assert_refused(code, words);
+        assert_launched_nothing(&self.trail(), answer.request_id());
     }
 
     /// Asks, has it granted, and applies.
@@ -210,6 +236,13 @@ impl Drop for Root {
         drop(self.set_finalizers(json!(null))); // it may not be there
         let named = ["-n", "demo-app", "delete", "deployment", &self.name];
         kubectl(&[&named[..], &["--ignore-not-found", "--wait=false"]].concat());
+    }
+}
+
+pub(crate) fn assert_launched_nothing(trail: &Trail, request: &str) {
+    let events = trail.of_once(request, "tool.result");
+    for begun in ["approval.consumed", "credential.issued", "sandbox.started"] {
+        assert!(!names(&events).contains(&begun), "{events:?}");
     }
 }
 
