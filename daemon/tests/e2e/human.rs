@@ -1,8 +1,8 @@
 //! A person at a terminal, as the approver's user.
 
 use std::io::{Read as _, Write as _};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::channel;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -14,33 +14,71 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Grants an approval, typing what it asks for. Gives what the terminal showed.
 pub(crate) fn grant(trail: &Trail, approval: &str, typed: &str) -> String {
-    let mut child = at_a_terminal(trail, &["grant", approval])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let (sender, pieces) = channel();
-    thread::spawn(move || {
-        let mut piece = [0; 4096];
-        while let Ok(length @ 1..) = screen.read(&mut piece) {
-            if sender.send(piece[..length].to_vec()).is_err() {
-                break;
-            }
-        }
-    });
-    let (mut shown, mut answered) = (Vec::new(), false);
-    while let Ok(piece) = pieces.recv_timeout(PATIENCE) {
-        shown.extend(piece);
-        if !answered && asks(&String::from_utf8_lossy(&shown)) {
-            writeln!(keys, "{typed}").unwrap();
-            answered = true;
-        }
-    }
-    let status = child.wait().unwrap();
-    let shown = String::from_utf8_lossy(&shown).replace('\r', "");
-    assert!(answered && status.success(), "{status}: {shown}");
+    let mut terminal = Terminal::at_the_question(trail, approval);
+    terminal.answer(typed);
+    let (status, shown) = terminal.end();
+    assert!(status.success(), "{status}: {shown}");
     shown
+}
+
+/// `approver grant` at a terminal of its own.
+pub(crate) struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    screen: Receiver<Vec<u8>>,
+    shown: Vec<u8>,
+}
+
+impl Terminal {
+    /// With the approval shown, and the question asked.
+    pub(crate) fn at_the_question(trail: &Trail, approval: &str) -> Self {
+        let mut child = at_a_terminal(trail, &["grant", approval])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (sender, pieces) = channel();
+        thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(length @ 1..) = screen.read(&mut piece) {
+                if sender.send(piece[..length].to_vec()).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut terminal = Self {
+            child,
+            keys,
+            screen: pieces,
+            shown: Vec::new(),
+        };
+        while !asks(&terminal.text()) {
+            let piece = terminal.screen.recv_timeout(PATIENCE);
+            terminal
+                .shown
+                .extend(piece.unwrap_or_else(|_| panic!("no question: {}", terminal.text())));
+        }
+        terminal
+    }
+
+    pub(crate) fn answer(&mut self, typed: &str) {
+        writeln!(self.keys, "{typed}").unwrap();
+    }
+
+    /// Waits for it. Gives what it came to, and all that was shown, in one line: the terminal breaks it anywhere.
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
+        while let Ok(piece) = self.screen.recv_timeout(PATIENCE) {
+            self.shown.extend(piece);
+        }
+        let text = self.text();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        (self.child.wait().unwrap(), words.join(" "))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.shown).replace('\r', "")
+    }
 }
 
 /// Whether the last line is a question.

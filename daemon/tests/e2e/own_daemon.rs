@@ -14,6 +14,7 @@ use toml::{Table, Value};
 
 use crate::bridge::Bridge;
 use crate::daemon::Stopped;
+use crate::held_clock::HeldClock;
 use crate::places::{AGENT, APPROVER, DAEMON, installed, run_as};
 use crate::trail::Trail;
 use crate::wait::until;
@@ -21,6 +22,8 @@ use crate::wait::until;
 pub(crate) struct OwnDaemon {
     folder: TempDir,
     program: PathBuf,
+    /// The system's, when there is none.
+    clock: Option<HeldClock>,
     child: Option<Child>,
     _installed: Stopped,
 }
@@ -34,6 +37,7 @@ impl OwnDaemon {
         let own = Self {
             folder,
             program: installed("sandboxd"),
+            clock: None,
             child: None,
             _installed: installed_daemon,
         };
@@ -92,6 +96,15 @@ impl OwnDaemon {
         fs::set_permissions(&self.program, Permissions::from_mode(0o755)).unwrap();
     }
 
+    /// Has it go by a clock that stands still from its next start on.
+    pub(crate) fn hold_clock(&mut self) {
+        self.clock = Some(HeldClock::new(self.folder.path()));
+    }
+
+    pub(crate) fn clock(&mut self) -> &mut HeldClock {
+        self.clock.as_mut().unwrap()
+    }
+
     /// Starts it, and waits until it serves.
     pub(crate) fn start(&mut self) {
         self.start_with(&[]);
@@ -99,7 +112,10 @@ impl OwnDaemon {
 
     pub(crate) fn start_with(&mut self, args: &[&str]) {
         let log = File::create(self.path("log")).unwrap();
-        let mut command = run_as(DAEMON, DAEMON, &self.program);
+        let mut command = match &self.clock {
+            None => run_as(DAEMON, DAEMON, &self.program),
+            Some(clock) => clock.run(&self.program),
+        };
         command
             .args(["run", "--config", &self.path("sandboxd.toml")])
             .args(args);

@@ -33,6 +33,14 @@ impl Root {
         root
     }
 
+    /// The same, by a clock that stands still.
+    pub(crate) fn by_a_held_clock(name: &str) -> Self {
+        let mut root = Self::not_started(name);
+        root.daemon.hold_clock();
+        root.daemon.start();
+        root
+    }
+
     pub(crate) fn not_started(name: &str) -> Self {
         let mut daemon = OwnDaemon::new(|_| ());
         daemon.run_build(Path::new(env!("CARGO_BIN_EXE_sandboxd")));
@@ -219,6 +227,13 @@ impl Root {
         let answer = Self::use_up(bridge, approval);
         answer.assert_refused(code, words);
         assert_launched_nothing(&self.trail(), answer.request_id());
+    }
+
+    /// An approval as people see it.
+    pub(crate) fn shown(&self, approval: &str) -> Value {
+        let shown = self.trail().approver(&["show", approval, "--json"]);
+        let mut shown: Value = serde_json::from_str(&shown.unwrap()).unwrap();
+        shown["approval"].take()
     }
 
     /// Asks, has it granted, and applies.
