@@ -1,4 +1,4 @@
-//! A person at a terminal, as the approver's user.
+//! A person at a terminal, as an approver's user.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -90,7 +90,7 @@ fn asks(shown: &str) -> bool {
 
 /// `approver ARGS` with a terminal of its own.
 fn at_a_terminal(trail: &Trail, args: &[&str]) -> Command {
-    let mut approver = run_as(APPROVER, APPROVER, &installed("approver"));
+    let mut approver = run_as(&trail.approver, APPROVER, &installed("approver"));
     approver.arg("--socket").arg(&trail.socket).args(args);
     let words = [approver.get_program()]
         .into_iter()

@@ -35,6 +35,7 @@ mod canary;
 mod terraform;
 mod approval_binding;
 mod approval_clock;
+mod approval_people;
 mod terraform_source;
 mod terraform_canary;
 mod terraform_interrupted;

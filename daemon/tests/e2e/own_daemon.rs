@@ -159,7 +159,22 @@ impl OwnDaemon {
         Trail {
             file: self.path("state/audit.jsonl").into(),
             socket: self.path("approver/approver.sock").into(),
+            approver: APPROVER.to_owned(),
             approver_home: self.path("home").into(),
+        }
+    }
+
+    /// The same, as one more approver with that uid. Who that is, the configuration has to say.
+    pub(crate) fn trail_of(&self, uid: u32) -> Trail {
+        let home = self.path(&format!("home-{uid}"));
+        if !Path::new(&home).exists() {
+            fs::create_dir(&home).unwrap();
+            chown(&home, Some(uid), Some(uid)).unwrap();
+        }
+        Trail {
+            approver: uid.to_string(),
+            approver_home: home.into(),
+            ..self.trail()
         }
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct Event {
 pub(crate) struct Trail {
     pub(crate) file: PathBuf,
     pub(crate) socket: PathBuf,
+    /// As which user: a name or a uid.
+    pub(crate) approver: String,
     /// Where this approver keeps the checkpoints it saw: another daemon's would be an alarm.
     pub(crate) approver_home: PathBuf,
 }
@@ -52,13 +54,14 @@ impl Trail {
         Self {
             file: "/var/lib/sandboxd/audit.jsonl".into(),
             socket: "/run/sandboxd/approver/approver.sock".into(),
+            approver: APPROVER.to_owned(),
             approver_home: crate::places::home().join("home").join(APPROVER),
         }
     }
 
     /// stdout of `approver ARGS`, once it exits with 0.
     pub(crate) fn approver(&self, args: &[&str]) -> Result<String, String> {
-        let mut command = run_as(APPROVER, APPROVER, &installed("approver"));
+        let mut command = run_as(&self.approver, APPROVER, &installed("approver"));
         command.env("HOME", &self.approver_home);
         let out = command
             .arg("--socket")
@@ -75,7 +78,7 @@ impl Trail {
 
     /// How the daemon says it is, well or not.
     pub(crate) fn status(&self) -> Value {
-        let mut command = run_as(APPROVER, APPROVER, &installed("approver"));
+        let mut command = run_as(&self.approver, APPROVER, &installed("approver"));
         command.env("HOME", &self.approver_home);
         command.arg("--socket").arg(&self.socket);
         let out = command.args(["status", "--json"]).output().unwrap();
