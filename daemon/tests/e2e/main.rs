@@ -36,6 +36,7 @@ mod terraform;
 mod approval_binding;
 mod approval_clock;
 mod approval_people;
+mod approval_plan_file;
 mod terraform_source;
 mod terraform_canary;
 mod terraform_interrupted;
