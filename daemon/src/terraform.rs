@@ -10,6 +10,7 @@ mod failed;
 mod kept;
 mod launch;
 mod portable;
+mod progress;
 mod roots;
 mod run;
 mod shown;

@@ -34,7 +34,7 @@ pub(super) fn age(seconds: i64) -> String {
 }
 
 /// A count with its noun.
-pub(super) fn count(n: u64, noun: &str) -> String {
+pub(crate) fn count(n: u64, noun: &str) -> String {
     if n == 1 {
         format!("1 {noun}")
     } else {

@@ -29,10 +29,20 @@ pub(crate) struct Work {
     pub(crate) inputs: Vec<Input>,
 }
 
-/// Takes the files that work makes, as they come.
+/// Takes what work makes and tells, as it comes.
 pub(crate) trait Keep: Send {
-    /// Keeps one; work ends where that fails.
+    /// Keeps a file; work ends where that fails.
     fn keep(&mut self, made: Made) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Hears of an operation that began or ended.
+    fn operation(&mut self, operation: wire::Operation) {
+        drop(operation);
+    }
+
+    /// Hears what there is to say of work that failed.
+    fn partial(&mut self, output: wire::Output) {
+        drop(output);
+    }
 }
 
 impl Keep for Vec<Made> {
@@ -256,6 +266,14 @@ impl<K: Keep> Tell for Teller<'_, K> {
 
     async fn made(&mut self, made: Made) -> Result<(), Failure> {
         self.keep.keep(made).await
+    }
+
+    fn operation(&mut self, operation: wire::Operation) {
+        self.keep.operation(operation);
+    }
+
+    fn partial(&mut self, output: wire::Output) {
+        self.keep.partial(output);
     }
 }
 

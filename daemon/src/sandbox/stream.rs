@@ -24,6 +24,8 @@ const PING_LIMIT: Duration = Duration::from_secs(2);
 const PING_EVERY: Duration = Duration::from_secs(20);
 /// The most API calls one request may report. A resource takes about ten of an apply.
 const MAX_CALLS: usize = 5000;
+/// The most phases, and beginnings and ends of operations, one request may report.
+const MAX_STEPS: usize = 5000;
 /// Pieces of inputs that are sent, and the longest that are taken.
 const PIECE: usize = 1024 * 1024;
 /// The longest artifact taken, in bytes.
@@ -138,6 +140,7 @@ impl RunnerStream {
         let mut output = None;
         let mut coming = None;
         let mut calls = 0;
+        let mut steps = 0;
         let mut unanswered = 0;
         let mut next_ping = Instant::now() + PING_EVERY;
         loop {
@@ -159,7 +162,15 @@ impl RunnerStream {
             };
             match frame {
                 from_runner::Frame::Pong(_) => unanswered = 0,
-                from_runner::Frame::Progress(_) => {}
+                from_runner::Frame::Progress(progress) => {
+                    steps += 1;
+                    if steps > MAX_STEPS {
+                        return Err(broken("reported too many steps"));
+                    }
+                    if let Some(operation) = progress.operation {
+                        tell.operation(operation);
+                    }
+                }
                 from_runner::Frame::ApiCall(call) => {
                     calls += 1;
                     if calls > MAX_CALLS {
@@ -183,6 +194,9 @@ impl RunnerStream {
                 from_runner::Frame::Finished(wire::Finished {
                     failure: Some(failure),
                 }) => {
+                    if let Some(output) = output {
+                        tell.partial(output);
+                    }
                     return Err(meaning(&failure));
                 }
                 from_runner::Frame::Finished(wire::Finished { failure: None }) => {
@@ -281,6 +295,10 @@ pub(crate) trait Tell: Send {
     fn call(&mut self, seen: Seen) -> impl Future<Output = Result<(), Failure>> + Send;
     /// A file that the work made.
     fn made(&mut self, made: Made) -> impl Future<Output = Result<(), Failure>> + Send;
+    /// An operation of Terraform's that began or ended.
+    fn operation(&mut self, operation: wire::Operation);
+    /// What there is to say of work that failed.
+    fn partial(&mut self, output: wire::Output);
 }
 
 /// Puts the pieces of one artifact together; gives it once it is whole and is what it was said to be.

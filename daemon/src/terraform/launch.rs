@@ -2,18 +2,17 @@
 
 use sandbox_core::approval::Grant;
 use sandbox_core::audit::EventName;
-use sandbox_core::plan::{Action, without_keys};
-use sandbox_proto::runner::v1::operation::State as Operation;
 use sandbox_proto::runner::v1::terraform_result::Outcome;
 use sandbox_proto::runner::v1::{self as wire};
 use secrecy::ExposeSecret;
 
 use super::kept::{Current, tell_failure};
+use super::progress::{Heard, Progress};
 use super::run::{self, Inputs};
 use super::source::Source;
 use super::state::States;
 use super::{Root, failed};
-use crate::actions::visible;
+use crate::actions::count;
 use crate::approve::store_failed;
 use crate::report::{Code, Failure, chain};
 use crate::request::{Parts, Request, Stay};
@@ -69,108 +68,89 @@ impl Launch<'_> {
         }
         // Used up with this, whatever came of it.
         drop(grant);
-        match ran {
-            Ok(result) if result.outcome() == Outcome::Failed => {
-                tell_failure(parts, request, &result).await;
-                self.tell("failed", &result, kept).await;
-                Err(Failure::new(
-                    Code::TerraformFailed,
-                    format!(
-                        "Terraform could not apply all of it. {} {} The states it wrote are kept.",
-                        failed::told(&result.diagnostics),
-                        self.progress(&result)
-                    ),
-                ))
-            }
-            Ok(result) => {
-                self.tell("succeeded", &result, kept).await;
+        let planned = &plan.facts.changes;
+        let (result, failure) = match ran {
+            Ok(result) => (Some(result), None),
+            Err(failure) => (states.result, Some(failure)),
+        };
+        let operations = result
+            .as_ref()
+            .map_or(&states.operations, |r| &r.operations);
+        let progress = Progress::new(planned, operations);
+        match (result.as_ref(), failure) {
+            (Some(result), None) if result.outcome() != Outcome::Failed => {
+                self.tell("succeeded", progress, kept).await;
                 let (name, digest) = (root.name.clone(), plan.from.bundle);
                 let now_ms = parts.clock.now_ms();
                 let applied = parts.store.bundle_applied(name, digest, request.id, now_ms);
                 applied.await.map_err(|e| store_failed(&e))?;
-                Ok(self.progress(&result))
+                Ok(progress.words(Heard::All))
             }
-            Err(failure) => {
-                self.tell("unknown", &wire::TerraformResult::default(), kept)
-                    .await;
-                Err(Failure::new(
-                    Code::ApplyUnknown,
-                    format!(
-                        "The apply was launched and its end was not seen: {} {kept} states of it were kept.",
-                        failure.message
-                    ),
-                ))
+            (Some(result), failure) if has_ended(progress, failure.as_ref()) => {
+                tell_failure(parts, request, result).await;
+                self.tell("failed", progress, kept).await;
+                Err(stopped(result, progress, failure))
+            }
+            (result, failure) => {
+                if let Some(result) = result {
+                    tell_failure(parts, request, result).await;
+                }
+                self.tell("unknown", progress, kept).await;
+                Err(unknown(progress, failure, kept))
             }
         }
     }
 
     /// `terraform.applied`: how it went, by address.
-    async fn tell(&self, outcome: &str, result: &wire::TerraformResult, kept: u32) {
-        let operations: Vec<String> = result.operations.iter().map(operation).collect();
+    async fn tell(&self, outcome: &str, progress: Progress<'_>, kept: u32) {
         let event = self
             .request
             .event(EventName::TerraformApplied)
             .with("root", self.root.name.as_str())
             .with("outcome", outcome)
-            .with("operations", operations.join("; "))
+            .with("operations", progress.for_trail())
             .with("states_kept", i64::from(kept));
         if let Err(e) = self.parts.audit.record_closing(event).await {
             tracing::error!(request = %self.request.id, error = chain(&e), "terraform.applied is not in the trail");
         }
     }
-
-    /// What was applied, failed and not started, in words.
-    fn progress(&self, result: &wire::TerraformResult) -> String {
-        let of = |state: Operation| {
-            let list: Vec<String> = result
-                .operations
-                .iter()
-                .filter(|o| o.state() == state)
-                .map(|o| format!("{} {}", o.action, visible(&without_keys(&o.address))))
-                .collect();
-            list
-        };
-        let begun = |address: &str| result.operations.iter().any(|o| o.address == address);
-        let not_started: Vec<String> = self
-            .plan
-            .facts
-            .changes
-            .iter()
-            .filter(|c| is_work(c.action) && !begun(&c.address))
-            .map(|c| visible(&without_keys(&c.address)))
-            .collect();
-        [
-            ("Applied", of(Operation::Applied)),
-            ("Failed", of(Operation::Failed)),
-            ("Begun, without an end", of(Operation::Started)),
-            ("Not started", not_started),
-        ]
-        .into_iter()
-        .filter(|(_, list)| !list.is_empty())
-        .map(|(what, list)| format!("{what}: {}.", list.join(", ")))
-        .collect::<Vec<_>>()
-        .join(" ")
-    }
 }
 
-/// Whether Terraform tells of it while it applies.
-const fn is_work(action: Action) -> bool {
-    match action {
-        Action::Create | Action::Update | Action::Replace { .. } | Action::Delete => true,
-        Action::Forget | Action::Import | Action::Move | Action::Read => false,
-    }
+/// Whether it is known how Terraform ended: by itself, or in time when it was asked to stop.
+fn has_ended(progress: Progress<'_>, failure: Option<&Failure>) -> bool {
+    progress.is_whole() && failure.is_none_or(|f| f.code == Code::DeadlineExceeded)
 }
 
-fn operation(operation: &wire::Operation) -> String {
-    let state = match operation.state() {
-        Operation::Applied => "applied",
-        Operation::Failed => "failed",
-        Operation::Started | Operation::Unspecified => "begun",
+fn stopped(
+    result: &wire::TerraformResult,
+    progress: Progress<'_>,
+    failure: Option<Failure>,
+) -> Failure {
+    let why = match failure {
+        Some(late) => format!(
+            "Terraform was stopped before it had applied all of it. {}",
+            late.message
+        ),
+        None => "Terraform could not apply all of it.".to_owned(),
     };
-    format!(
-        "{} {} {state} ({} ms)",
-        operation.action,
-        visible(&without_keys(&operation.address)),
-        operation.elapsed_ms
+    Failure::new(
+        Code::TerraformFailed,
+        format!(
+            "{why} {} {} The states it wrote are kept.",
+            failed::told(&result.diagnostics),
+            progress.words(Heard::All)
+        ),
     )
+}
+
+fn unknown(progress: Progress<'_>, failure: Option<Failure>, kept: u32) -> Failure {
+    let why = failure.map_or("Terraform was ended.".to_owned(), |f| f.message);
+    let told = [
+        format!("The apply was launched and its end was not seen: {why}"),
+        progress.words(Heard::Part),
+        format!("{} of it were kept.", count(kept.into(), "state")),
+        progress.warning().unwrap_or_default().to_owned(),
+    ];
+    let told: Vec<String> = told.into_iter().filter(|s| !s.is_empty()).collect();
+    Failure::new(Code::ApplyUnknown, told.join(" "))
 }

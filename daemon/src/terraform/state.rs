@@ -1,8 +1,9 @@
-//! States: what of one is looked at, and how those that an apply writes are kept.
+//! States: what of one is looked at, and how those that an apply writes are kept, with what it tells of itself.
 
 use sandbox_core::ids::RequestId;
 use sandbox_core::names::RootName;
 use sandbox_proto::runner::v1::artifact::Kind;
+use sandbox_proto::runner::v1::{Operation, Output, TerraformResult, output};
 use secrecy::SecretSlice;
 use serde::Deserialize;
 
@@ -46,6 +47,10 @@ pub(super) struct States {
     request: RequestId,
     /// How many were kept.
     pub(super) kept: u32,
+    /// Operations that began, each as it was last heard of.
+    pub(super) operations: Vec<Operation>,
+    /// Where the work failed after Terraform had ended: what Terraform said.
+    pub(super) result: Option<TerraformResult>,
 }
 
 impl States {
@@ -56,6 +61,8 @@ impl States {
             root: root.clone(),
             request,
             kept: 0,
+            operations: Vec::new(),
+            result: None,
         }
     }
 }
@@ -106,6 +113,22 @@ impl Keep for States {
                     format!("A state of the root could not be kept: {e}."),
                 ))
             }
+        }
+    }
+
+    fn operation(&mut self, operation: Operation) {
+        let same = |known: &&mut Operation| {
+            known.address == operation.address && known.action == operation.action
+        };
+        match self.operations.iter_mut().find(same) {
+            Some(known) => *known = operation,
+            None => self.operations.push(operation),
+        }
+    }
+
+    fn partial(&mut self, output: Output) {
+        if let Some(output::Output::Terraform(result)) = output.output {
+            self.result = Some(result);
         }
     }
 }

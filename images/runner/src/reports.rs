@@ -1,7 +1,7 @@
 //! What the work tells the daemon while it goes on. The session sends it, in the order it was told.
 
 use sandbox_proto::runner::v1::{
-    ApiCall, Artifact, Output, Progress, artifact, from_runner, output,
+    ApiCall, Artifact, Operation, Output, Progress, artifact, from_runner, output,
 };
 use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
@@ -42,9 +42,20 @@ impl Reports {
 
     /// Tells which phase begins.
     pub async fn progress(&self, phase: &str) {
-        let phase = phase.to_owned();
-        self.send(from_runner::Frame::Progress(Progress { phase }))
-            .await;
+        let progress = Progress {
+            phase: phase.to_owned(),
+            operation: None,
+        };
+        self.send(from_runner::Frame::Progress(progress)).await;
+    }
+
+    /// Tells of an operation that began or ended.
+    pub async fn operation(&self, operation: Operation) {
+        let progress = Progress {
+            phase: String::new(),
+            operation: Some(operation),
+        };
+        self.send(from_runner::Frame::Progress(progress)).await;
     }
 
     /// Tells of one call.

@@ -19,6 +19,7 @@ use sandbox_proto::runner::v1::failure::Kind;
 use sandbox_proto::runner::v1::terraform::Mode;
 use sandbox_proto::runner::v1::terraform_result::Outcome;
 use sandbox_proto::runner::v1::{Failure, Terraform, TerraformResult, output};
+use tokio::sync::mpsc;
 
 use crate::caller::failure;
 use crate::inputs::Inputs;
@@ -245,6 +246,9 @@ impl Steps<'_> {
         ];
         let before = self.run.inputs.state.as_ref().map(|state| state.as_slice());
         let mut snapshots = Snapshots::new(folder.state(), before, self.run.reports.clone());
+        let (news, mut told) = mpsc::unbounded_channel();
+        self.events.tell(news);
+        let reports = &self.run.reports;
         let ended = {
             let events = &mut self.events;
             let output = |bytes: &[u8]| {
@@ -257,11 +261,15 @@ impl Steps<'_> {
                 tokio::select! {
                     biased;
                     ended = &mut ended => break ended,
+                    Some(operation) = told.recv() => reports.operation(operation).await,
                     () = tokio::time::sleep(snapshots::PAUSE) => snapshots.look().await,
                 }
             }
         };
         // Whatever else is wrong: what was done has to be known.
+        while let Ok(operation) = told.try_recv() {
+            reports.operation(operation).await;
+        }
         let last = snapshots.finish().await;
         let ended = self.note(ended.map_err(|error| broken("run Terraform", &error))?);
         if let Err(error) = last {

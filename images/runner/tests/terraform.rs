@@ -10,7 +10,7 @@ use sandbox_proto::runner::v1::input::Kind::{Bundle, Plan, State, Variables};
 use sandbox_proto::runner::v1::operation;
 use sandbox_proto::runner::v1::terraform::Mode;
 use sandbox_proto::runner::v1::terraform_result::Outcome;
-use sandbox_proto::runner::v1::{Terraform, from_runner, to_runner};
+use sandbox_proto::runner::v1::{Operation, Terraform, from_runner, to_runner};
 use sandbox_runner::ending::Ending;
 use serde_json::Value;
 use sides::api_server::{Answer, Api};
@@ -127,6 +127,15 @@ async fn what_is_planned_is_told_and_applied() {
             ("terraform_data.second", "create", applied),
         ]
     );
+    // Told as they went, for whoever loses the result.
+    for operation in operations {
+        let steps = run
+            .operations
+            .iter()
+            .filter(|it| it.address == operation.address);
+        let steps: Vec<_> = steps.map(Operation::state).collect();
+        assert_eq!(steps, [operation::State::Started, applied], "{operation:?}");
+    }
     let state = run.artifact(Made::State).unwrap().to_vec();
     assert_eq!(json(&state)["resources"].as_array().unwrap().len(), 3);
 

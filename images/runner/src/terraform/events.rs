@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use sandbox_proto::runner::v1::{Diagnostic, Operation, operation::State};
 use serde::Deserialize;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
 use crate::text::clip;
@@ -28,6 +29,7 @@ pub struct Events {
     running: HashMap<(String, String), (usize, Instant)>,
     diagnostics: Vec<Diagnostic>,
     left_out: usize,
+    news: Option<UnboundedSender<Operation>>,
 }
 
 #[derive(Deserialize)]
@@ -73,6 +75,11 @@ struct Start {
 }
 
 impl Events {
+    /// Also tells `news` of each operation as it begins and ends: a result never comes from a pod that is lost.
+    pub fn tell(&mut self, news: UnboundedSender<Operation>) {
+        self.news = Some(news);
+    }
+
     /// Takes what came next on Terraform's stdout.
     pub fn take(&mut self, bytes: &[u8]) {
         let mut lines = bytes.split(|&byte| byte == b'\n').peekable();
@@ -122,6 +129,7 @@ impl Events {
             state: State::Started.into(),
             elapsed_ms: 0,
         });
+        self.tell_of(self.operations.len() - 1);
         let began = (self.operations.len() - 1, Instant::now());
         self.running
             .insert((hook.resource.addr, hook.action), began);
@@ -135,6 +143,14 @@ impl Events {
         operation.state = state.into();
         let elapsed = began.elapsed().as_millis();
         operation.elapsed_ms = u32::try_from(elapsed).unwrap_or(u32::MAX);
+        self.tell_of(at);
+    }
+
+    fn tell_of(&self, at: usize) {
+        if let Some(news) = &self.news {
+            // Nobody listens any more once the run is over.
+            news.send(self.operations[at].clone()).ok();
+        }
     }
 
     fn diagnose(&mut self, said: Said) {

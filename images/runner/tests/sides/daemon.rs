@@ -7,8 +7,8 @@ use std::time::Duration;
 use prost::Message as _;
 use sandbox_proto::runner::v1::failure::Kind;
 use sandbox_proto::runner::v1::{
-    ApiCall, ApiServer, Chunk, FromRunner, Hello, Ping, PodList, PodStatus, Prove, Start,
-    TerraformResult, ToRunner, artifact, from_runner, output, start, to_runner,
+    ApiCall, ApiServer, Chunk, FromRunner, Hello, Operation, Ping, PodList, PodStatus, Prove,
+    Start, TerraformResult, ToRunner, artifact, from_runner, output, start, to_runner,
 };
 use sandbox_runner::ending::Ending;
 use sandbox_runner::places::Places;
@@ -143,7 +143,10 @@ impl Daemon {
         let mut part = Vec::new();
         loop {
             match self.next().await.expect("Finished before the end") {
-                from_runner::Frame::Progress(progress) => run.phases.push(progress.phase),
+                from_runner::Frame::Progress(progress) => match progress.operation {
+                    Some(operation) => run.operations.push(operation),
+                    None => run.phases.push(progress.phase),
+                },
                 from_runner::Frame::ApiCall(call) => run.calls.push(call),
                 from_runner::Frame::Output(output) => {
                     let twice = match output.output.expect("an output") {
@@ -194,6 +197,8 @@ impl Daemon {
 #[derive(Debug, Default)]
 pub struct Run {
     pub phases: Vec<String>,
+    /// Each twice: as it began, and as it ended.
+    pub operations: Vec<Operation>,
     pub calls: Vec<ApiCall>,
     pub pods: Option<PodList>,
     pub terraform: Option<TerraformResult>,
