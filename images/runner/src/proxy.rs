@@ -46,17 +46,23 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on a free port of the loopback device.
+    /// Listens on a free port of the loopback device. From `close` on it lets nothing pass.
     ///
     /// # Errors
     /// What the kernel said.
-    pub async fn start(rules: Rules, upstream: Upstream, reports: Reports) -> io::Result<Self> {
+    pub async fn start(
+        rules: Rules,
+        upstream: Upstream,
+        reports: Reports,
+        close: Instant,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let gate = Arc::new(Gate {
             rules,
             upstream,
             reports,
+            close,
         });
         let mut task = JoinSet::new();
         task.spawn(serve(listener, gate));
@@ -103,6 +109,7 @@ struct Gate {
     rules: Rules,
     upstream: Upstream,
     reports: Reports,
+    close: Instant,
 }
 
 /// Why there is no answer of the API server's.
@@ -147,6 +154,9 @@ impl Gate {
     }
 
     async fn pass(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Refusal> {
+        if Instant::now() >= self.close {
+            return Err(Refusal::rule("the time for it is over".to_owned()));
+        }
         let (head, body) = request.into_parts();
         let content_type = text(&head.headers, &CONTENT_TYPE);
         let pass = self.rules.admit(&Head {

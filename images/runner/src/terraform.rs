@@ -20,6 +20,7 @@ use sandbox_proto::runner::v1::terraform::Mode;
 use sandbox_proto::runner::v1::terraform_result::Outcome;
 use sandbox_proto::runner::v1::{Failure, Terraform, TerraformResult, output};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::caller::failure;
 use crate::inputs::Inputs;
@@ -81,7 +82,7 @@ pub async fn run(run: Run<'_>, upstream: Option<Upstream>) -> Result<(), Failure
     let modules = modules.map_err(|difference| differs(&difference))?;
     let folder = Folder::fill(run.places, &files, &run.inputs).map_err(|e| broken("unpack", &e))?;
     let proxy = match upstream {
-        Some(upstream) => Some(start_proxy(run.work, upstream, &run.reports).await?),
+        Some(upstream) => Some(start_proxy(&run, upstream, times.close).await?),
         None => None,
     };
     let program = Program {
@@ -100,17 +101,14 @@ pub async fn run(run: Run<'_>, upstream: Option<Upstream>) -> Result<(), Failure
     steps.tell(outcome).await
 }
 
-async fn start_proxy(
-    work: &Terraform,
-    upstream: Upstream,
-    reports: &Reports,
-) -> Result<Proxy, Failure> {
+async fn start_proxy(run: &Run<'_>, upstream: Upstream, close: Instant) -> Result<Proxy, Failure> {
+    let work = run.work;
     let namespaces = work.namespaces.clone();
     let rules = match work.mode() {
         Mode::Apply => Rules::writes(namespaces, work.objects.clone()),
         Mode::Plan | Mode::Facts | Mode::Unspecified => Rules::reads(namespaces),
     };
-    let proxy = Proxy::start(rules, upstream, reports.clone()).await;
+    let proxy = Proxy::start(rules, upstream, run.reports.clone(), close).await;
     proxy.map_err(|error| broken("start the proxy", &error))
 }
 

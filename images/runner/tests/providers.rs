@@ -376,6 +376,32 @@ async fn an_apply_that_outlasts_its_time_tells_what_it_did() {
 
 #[tokio::test]
 #[ignore = "needs the image's providers: images/mirror"]
+async fn a_create_that_waits_beyond_its_time_leaves_a_state_that_knows_of_it() {
+    let objects = Objects::default();
+    let there = objects.clone();
+    // No pod of it ever gets ready.
+    let api = Api::start(move |request| there.answer(request));
+    let files = late_volumes("[]");
+    let waits = files[0].1.replace("wait_for_rollout = false", "");
+    let files = [("main.tf", waits), files[1].clone()];
+    let mut apply = apply_as_read(&api, &files).await;
+    apply.timeout_ms = 20_000;
+    let run = apply.run(api.described()).await;
+    let (kind, detail) = run.failure.clone().unwrap();
+    assert_eq!(kind, Kind::Timeout, "{detail}");
+    assert_eq!(went(&run), [("late", Went::Applied), ("web", Went::Failed)]);
+    let state = &states(&run).pop().unwrap();
+    assert_eq!(names(state), ["web", "late"]);
+    assert_eq!(state["resources"][0]["instances"][0]["status"], "tainted");
+    let last = refused(&run).pop().expect("a look that came too late");
+    assert_eq!(
+        (last.method.as_str(), last.refused.as_str()),
+        ("GET", "the time for it is over")
+    );
+}
+
+#[tokio::test]
+#[ignore = "needs the image's providers: images/mirror"]
 async fn an_api_server_that_repeats_the_token_does_not_get_it_into_a_plan() {
     let api = Api::start(|request| {
         let token = request.authorization.trim_start_matches("Bearer ");

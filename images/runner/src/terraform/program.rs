@@ -16,6 +16,9 @@ use super::folder::Folder;
 /// How much of stderr is kept: the end of it, where the reason stands.
 const MAX_STDERR: usize = 8 * 1024;
 
+/// How long the Kubernetes provider waits at most between two looks at an object, and some more.
+const POLL: Duration = Duration::from_secs(12);
+
 /// How long what a killed Terraform left in its pipes may take to be read.
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
 
@@ -38,6 +41,9 @@ pub struct Program<'a> {
 pub struct Times {
     /// Terraform is asked to stop: it ends the operations under way, and begins no other.
     pub interrupt: Instant,
+    /// No request passes any more. An operation that goes on looking whether an object is ready ends with that,
+    /// and the state has the object; killed instead, it would leave an object that no state knows.
+    pub close: Instant,
     /// It is killed, with everything it started.
     pub kill: Instant,
 }
@@ -48,11 +54,15 @@ impl Times {
     #[must_use]
     pub fn within(limit: Duration) -> Self {
         let now = Instant::now();
-        let grace = (limit / 5).min(Duration::from_mins(1));
+        let grace = (limit / 4).min(Duration::from_mins(1));
         let telling = (limit / 20).min(Duration::from_secs(5));
+        let interrupt = now + limit.saturating_sub(grace);
+        let kill = now + limit.saturating_sub(telling);
+        let looks = POLL.min(kill - interrupt - grace / 10);
         Self {
-            interrupt: now + limit.saturating_sub(grace),
-            kill: now + limit.saturating_sub(telling),
+            interrupt,
+            close: kill - looks,
+            kill,
         }
     }
 }
