@@ -203,7 +203,8 @@ impl Code {
             }
             Self::SourceRefused => "Change what is named, file and line, and call again.",
             Self::TerraformFailed => {
-                "Correct the configuration where it is named and call again; the whole message is for approvers alone."
+                "Correct the configuration where it is named and call again; approvers see Terraform's own words with \
+                 approver audit --request-id and this request's id."
             }
             Self::PlanRefused => "Change what is named and plan again.",
             Self::ApplyUnknown => {

@@ -2,7 +2,7 @@
 //!
 //! A message may hold whatever the configuration reads: an author's error text, a value in a provider's
 //! complaint. So an agent gets place and kind, and the words of those messages alone that are Terraform's
-//! own and the same for everybody.
+//! own and the same for everybody. What stops an apply often has words of ours. Approvers get the rest.
 
 use sandbox_core::plan::without_keys;
 use sandbox_proto::runner::v1::Diagnostic;
@@ -54,6 +54,31 @@ const OWN_WORDS: [&str; 40] = [
     "Unsupported block type",
 ];
 
+/// What a summary of the Kubernetes provider's has in it, and what that means.
+const KNOWN: [(&str, &str); 5] = [
+    (
+        "already exists",
+        "such an object is there already and the state does not have it; bring it in with an import block, or have \
+         it deleted",
+    ),
+    (
+        "exceeded quota",
+        "a ResourceQuota of the namespace leaves no room for it",
+    ),
+    (
+        "Waiting for rollout to finish",
+        "its pods did not get ready in time",
+    ),
+    ("still exists", "it was not gone in time"),
+    (
+        "agent-sandbox lets no",
+        "the sandbox refused a request that the approved plan does not have",
+    ),
+];
+
+/// The most that approvers get of all messages together, in bytes.
+const MAX_SUMMARIES: usize = 8 * 1024;
+
 /// The errors, one sentence each, in Terraform's order.
 pub(super) fn told(diagnostics: &[Diagnostic]) -> String {
     let errors: Vec<String> = diagnostics
@@ -67,11 +92,28 @@ pub(super) fn told(diagnostics: &[Diagnostic]) -> String {
     errors.join(" ")
 }
 
+/// The errors' summaries as Terraform gave them, for approvers. What explains them is left out: an expression's
+/// values stand there.
+pub(super) fn summaries(diagnostics: &[Diagnostic]) -> String {
+    let errors = diagnostics.iter().filter(|d| d.error);
+    let lines: Vec<String> = errors
+        .map(|d| match d.address.as_str() {
+            "" => d.summary.clone(),
+            address => format!("{address}: {}", d.summary),
+        })
+        .collect();
+    let mut all = lines.join("\n");
+    all.truncate(all.floor_char_boundary(MAX_SUMMARIES));
+    all
+}
+
 fn sentence(diagnostic: &Diagnostic) -> String {
-    let words = if OWN_WORDS.contains(&diagnostic.summary.as_str()) {
-        diagnostic.summary.as_str()
-    } else {
-        "a message that only approvers may see"
+    let summary = diagnostic.summary.as_str();
+    let known = KNOWN.iter().find(|(part, _)| summary.contains(part));
+    let words = match known {
+        _ if OWN_WORDS.contains(&summary) => summary,
+        Some((_, words)) => words,
+        None => "a message that only approvers may see",
     };
     let mut places = Vec::new();
     if !diagnostic.file.is_empty() {
@@ -122,6 +164,33 @@ mod tests {
             "main.tf line 3: Unsupported argument. main.tf line 9, terraform_data.a: a message that only approvers may \
              see. terraform_data.b[*]: Invalid index."
         );
+    }
+
+    #[test]
+    fn what_often_stops_an_apply_is_told_in_our_words_and_whole_to_approvers() {
+        let quota = "Failed to create deployment: deployments.apps \"canary-b\" is forbidden: exceeded quota: canary";
+        let there = "Failed to create deployment: deployments.apps \"canary-a\" already exists";
+        let diagnostics = [
+            error(there, "main.tf", 3, "kubernetes_deployment.a"),
+            error(quota, "main.tf", 9, "kubernetes_deployment.b"),
+        ];
+        let said = told(&diagnostics);
+        assert!(
+            said.starts_with("main.tf line 3, kubernetes_deployment.a: such an object is there"),
+            "{said}"
+        );
+        assert!(said.contains("import block"), "{said}");
+        assert!(
+            said.ends_with("a ResourceQuota of the namespace leaves no room for it."),
+            "{said}"
+        );
+        assert!(!said.contains("canary"), "{said}");
+        assert_eq!(
+            summaries(&diagnostics),
+            format!("kubernetes_deployment.a: {there}\nkubernetes_deployment.b: {quota}")
+        );
+        let long = error(&"é".repeat(MAX_SUMMARIES), "", 0, "");
+        assert!(summaries(&[long]).len() <= MAX_SUMMARIES);
     }
 
     #[test]

@@ -202,7 +202,8 @@ pub(super) async fn tell_failure(
 ) {
     let event = request
         .event(sandbox_core::audit::EventName::TerraformFailed)
-        .with("words", failed::told(&result.diagnostics));
+        .with("words", failed::told(&result.diagnostics))
+        .with("summaries", failed::summaries(&result.diagnostics));
     if let Err(e) = parts.audit.record_closing(event).await {
         tracing::error!(request = %request.id, error = chain(&e), "terraform.failed is not in the trail");
     }
