@@ -6,6 +6,7 @@
 mod provider;
 mod blocks;
 mod modules;
+pub mod survey;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -65,17 +66,44 @@ impl Bundle {
     /// # Errors
     /// What is refused, by file and line, at most the first 100.
     pub fn check(&self, rules: &Rules) -> Result<(), Vec<SourceFault>> {
-        examine(self, rules).into_result()
+        let faults = examine(self, rules, MAX_FAULTS).all;
+        if faults.is_empty() {
+            Ok(())
+        } else {
+            Err(faults.into_iter().collect())
+        }
+    }
+
+    /// The same, for whoever mends a whole root: all that is refused, however much it is.
+    #[must_use]
+    pub fn check_all(&self, rules: &Rules) -> BTreeSet<SourceFault> {
+        examine(self, rules, usize::MAX).all
     }
 }
 
 /// The providers that the source names or implies, Terraform's own left out.
 pub(crate) fn providers_used(bundle: &Bundle) -> BTreeSet<ProviderSource> {
-    examine(bundle, &Rules::default()).providers
+    examine(bundle, &Rules::default(), MAX_FAULTS).providers
 }
 
-fn examine(bundle: &Bundle, rules: &Rules) -> Faults {
-    let mut faults = Faults::default();
+fn examine(bundle: &Bundle, rules: &Rules, limit: usize) -> Faults {
+    let mut faults = Faults::new(limit);
+    let modules = read_modules(bundle, &mut faults);
+    let mut calls = Vec::new();
+    for (folder, files) in &modules {
+        let locals = LocalNames::read(files, rules, &mut faults);
+        for file in files {
+            let any_backend = rules.state_elsewhere && folder.is_empty();
+            blocks::check(file, &locals, any_backend, &mut faults);
+            modules::read_calls(folder, file, &mut calls, &mut faults);
+        }
+    }
+    modules::check_calls(&calls, &modules.keys().copied().collect(), &mut faults);
+    faults
+}
+
+/// Every configuration file that can be read, module by module.
+fn read_modules<'b>(bundle: &'b Bundle, faults: &mut Faults) -> BTreeMap<&'b str, Vec<Module<'b>>> {
     let mut modules: BTreeMap<&str, Vec<Module<'_>>> = BTreeMap::new();
     for file in bundle.files() {
         let role = names::role(file.path.name());
@@ -93,17 +121,7 @@ fn examine(bundle: &Bundle, rules: &Rules) -> Faults {
             Err(unreadable) => faults.unreadable(&file.path, unreadable),
         }
     }
-    let mut calls = Vec::new();
-    for (folder, files) in &modules {
-        let locals = LocalNames::read(files, rules, &mut faults);
-        for file in files {
-            let any_backend = rules.state_elsewhere && folder.is_empty();
-            blocks::check(file, &locals, any_backend, &mut faults);
-            modules::read_calls(folder, file, &mut calls, &mut faults);
-        }
-    }
-    modules::check_calls(&calls, &modules.keys().copied().collect(), &mut faults);
-    faults
+    modules
 }
 
 /// One file of a module.
@@ -128,13 +146,22 @@ const OVERRIDE: Reason = Reason {
 };
 
 /// What was found so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Faults {
-    faults: BTreeSet<SourceFault>,
+    limit: usize,
+    all: BTreeSet<SourceFault>,
     providers: BTreeSet<ProviderSource>,
 }
 
 impl Faults {
+    fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            all: BTreeSet::new(),
+            providers: BTreeSet::new(),
+        }
+    }
+
     fn add(&mut self, file: &BundlePath, line: u32, reason: &Reason) {
         self.add_named(file, line, reason.what.to_owned(), reason);
     }
@@ -161,17 +188,9 @@ impl Faults {
     }
 
     fn push(&mut self, fault: SourceFault) {
-        self.faults.insert(fault);
-        if self.faults.len() > MAX_FAULTS {
-            self.faults.pop_last();
-        }
-    }
-
-    fn into_result(self) -> Result<(), Vec<SourceFault>> {
-        if self.faults.is_empty() {
-            Ok(())
-        } else {
-            Err(self.faults.into_iter().collect())
+        self.all.insert(fault);
+        if self.all.len() > self.limit {
+            self.all.pop_last();
         }
     }
 }

@@ -21,6 +21,7 @@ mod check;
 pub mod lock;
 
 pub use bundle::{Bundle, BundleError, File};
+pub use check::survey;
 pub use check::{ProviderSource, ProviderSourceError, Rules, SourceFault};
 pub use diff::{FileAction, FileDiff, diff};
 pub use limits::{LimitError, Limits};

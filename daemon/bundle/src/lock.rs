@@ -96,12 +96,18 @@ pub enum LockFault {
     },
 }
 
-/// Checks the lock file of a bundle. `platform` is the image's, e.g. `linux_amd64`.
+/// The command that mends a lock file where there is a registry. `platform` is the image's, e.g. `linux_amd64`.
+#[must_use]
+pub fn mend_by_registry(platform: &str) -> String {
+    format!("terraform providers lock -platform={platform}")
+}
+
+/// Checks the lock file of a bundle. `mend` is the command, run in the root's folder, that mends it.
 ///
 /// # Errors
 /// Every [`LockFault`] there is.
-pub fn check(bundle: &Bundle, image: &[Available], platform: &str) -> Result<(), Vec<LockFault>> {
-    let mend = format!("terraform providers lock -platform={platform}");
+pub fn check(bundle: &Bundle, image: &[Available], mend: &str) -> Result<(), Vec<LockFault>> {
+    let mend = mend.to_owned();
     let used = providers_used(bundle);
     let Some(bytes) = bundle.lock_file() else {
         return if used.is_empty() {

@@ -41,7 +41,7 @@ pub(crate) fn role(name: &str) -> Role {
 }
 
 /// By bytes: `MAIN.TF` is no configuration.
-fn ends_with(name: &str, end: &str) -> bool {
+pub(crate) fn ends_with(name: &str, end: &str) -> bool {
     name.as_bytes().ends_with(end.as_bytes())
 }
 

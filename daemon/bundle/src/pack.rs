@@ -38,6 +38,11 @@ pub enum PackError {
         "the folder {0} has no *.tf or *.tf.json file; name the folder that Terraform is run in"
     )]
     Empty(PathBuf),
+    /// Values that Terraform reads unasked, and that the root does not list.
+    #[error(
+        "could not pack {0}: Terraform reads these values unasked, and the root does not list them; add the file to the root's var_files, or give it another name"
+    )]
+    Unlisted(String),
     /// A file or a folder cannot be used.
     #[error("could not pack {path}: {problem}")]
     File {
@@ -75,6 +80,28 @@ impl Bundle {
     /// [`PackError`]: links, files with more than one name, what is no file, names that are none for a
     /// bundle, values that are not listed, a passed limit.
     pub fn pack(root: &RootFolder, limits: &Limits) -> Result<Self, PackError> {
+        Self::pack_with(root, limits, None)
+    }
+
+    /// The same, for whoever mends a whole root: what cannot be packed is left out and told, all of it. Only a
+    /// folder that cannot be read at all and a passed limit leave nothing.
+    #[must_use]
+    pub fn pack_all(root: &RootFolder, limits: &Limits) -> (Option<Self>, Vec<PackError>) {
+        let mut faults = Vec::new();
+        match Self::pack_with(root, limits, Some(&mut faults)) {
+            Ok(bundle) => (Some(bundle), faults),
+            Err(fault) => {
+                faults.push(fault);
+                (None, faults)
+            }
+        }
+    }
+
+    fn pack_with(
+        root: &RootFolder,
+        limits: &Limits,
+        faults: Option<&mut Vec<PackError>>,
+    ) -> Result<Self, PackError> {
         let folder = Folder::open(&root.folder).map_err(|fault| PackError::Folder {
             folder: root.folder.clone(),
             problem: folder_problem(&root.folder, &fault),
@@ -83,17 +110,21 @@ impl Bundle {
             folder,
             budget: Budget::new(limits),
             files: BTreeMap::new(),
+            faults: Faults(faults),
         };
         packing.configuration(&root.var_files)?;
         if packing.files.is_empty() {
             return Err(PackError::Empty(root.folder.clone()));
         }
-        packing.lock_file()?;
+        let lock_file = packing.lock_file();
+        packing.faults.pass(lock_file)?;
         for path in &root.var_files {
-            packing.listed_file(path)?;
+            let listed = packing.listed_file(path);
+            packing.faults.pass(listed)?;
         }
         for path in &root.data {
-            packing.listed_data(path)?;
+            let listed = packing.listed_data(path);
+            packing.faults.pass(listed)?;
         }
         let files = packing
             .files
@@ -104,23 +135,39 @@ impl Bundle {
     }
 }
 
-struct Packing {
+struct Packing<'f> {
     folder: Folder,
     budget: Budget,
     files: BTreeMap<BundlePath, Vec<u8>>,
+    faults: Faults<'f>,
 }
 
-impl Packing {
+/// Where faults are gathered, if they do not end it.
+struct Faults<'f>(Option<&'f mut Vec<PackError>>);
+
+impl Faults<'_> {
+    fn pass<T: Default>(&mut self, result: Result<T, PackError>) -> Result<T, PackError> {
+        match (result, &mut self.0) {
+            (Err(fault), Some(faults)) if !matches!(fault, PackError::Limit(_)) => {
+                faults.push(fault);
+                Ok(T::default())
+            }
+            (result, _) => result,
+        }
+    }
+}
+
+impl Packing<'_> {
     /// The root's own folder, then every folder of a module that is called from what was read so far.
     fn configuration(&mut self, var_files: &[String]) -> Result<(), PackError> {
         let mut seen = BTreeSet::from([String::new()]);
         let mut folders = vec![String::new()];
         while let Some(folder) = folders.pop() {
             self.budget.take_entry(&folder)?;
-            for (name, role) in self.entries(&folder, var_files)? {
-                let path = parse(&join(&folder, &name))?;
-                let bytes = self.read(&path)?;
-                for module in source::local_modules(&folder, role, bytes) {
+            let entries = self.entries(&folder, var_files);
+            for (name, role) in self.faults.pass(entries)? {
+                let modules = self.modules_of(&folder, &name, role);
+                for module in self.faults.pass(modules)? {
                     if seen.insert(module.clone()) {
                         folders.push(module);
                     }
@@ -128,6 +175,17 @@ impl Packing {
             }
         }
         Ok(())
+    }
+
+    /// Reads a configuration file, and tells which folders it calls.
+    fn modules_of(
+        &mut self,
+        folder: &str,
+        name: &str,
+        role: Role,
+    ) -> Result<Vec<String>, PackError> {
+        let path = parse(&join(folder, name))?;
+        Ok(source::local_modules(folder, role, self.read(&path)?))
     }
 
     /// The configuration files of one folder, by name. A module's folder that is not there is no error
@@ -138,12 +196,10 @@ impl Packing {
         var_files: &[String],
     ) -> Result<Vec<(String, Role)>, PackError> {
         let mut found = Vec::new();
-        let budget = &mut self.budget;
+        let (budget, faults) = (&mut self.budget, &mut self.faults);
         let listed = self.folder.list(folder, |entry| {
             budget.take_entry(folder)?;
-            if let Some(file) = configuration_file(folder, &entry, var_files)? {
-                found.push(file);
-            }
+            found.extend(faults.pass(configuration_file(folder, &entry, var_files))?);
             Ok::<_, PackError>(())
         });
         match listed {
@@ -246,7 +302,7 @@ fn configuration_file(
             if var_files.iter().any(|listed| listed == name) {
                 Ok(None)
             } else {
-                Err(unlisted_values(name))
+                Err(PackError::Unlisted(escaped(name)))
             }
         }
         Role::AutoValues | Role::Lock | Role::None => Ok(None),
@@ -264,13 +320,6 @@ fn readable<'e>(folder: &str, entry: &'e Entry) -> Result<&'e str, PackError> {
         path: escaped(&join(folder, &String::from_utf8_lossy(&entry.name))),
         problem: "its name is not UTF-8; rename it".to_owned(),
     })
-}
-
-fn unlisted_values(path: &str) -> PackError {
-    PackError::File {
-        path: escaped(path),
-        problem: "Terraform reads these values unasked, and the root does not list them; add the file to the root's var_files, or give it another name".to_owned(),
-    }
 }
 
 fn parse(path: &str) -> Result<BundlePath, PackError> {

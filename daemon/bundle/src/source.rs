@@ -14,7 +14,7 @@ mod view;
 use crate::names::Role;
 
 pub(crate) use literal::{Entry, Literal};
-pub(crate) use view::{Found, Name, View};
+pub(crate) use view::{Found, Name, Stands, View};
 
 /// Why a file cannot be read.
 #[derive(Clone, Debug, Eq, PartialEq)]

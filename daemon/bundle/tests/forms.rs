@@ -96,7 +96,7 @@ proptest! {
                     prop_assert!((1..=lines).contains(&(fault.line as usize)), "{fault}");
                     prop_assert!(!fault.what.is_empty() && fault.to_string().is_ascii(), "{fault}");
                 }
-                drop(sandbox_bundle::lock::check(&checked, &[], "linux_amd64"));
+                drop(sandbox_bundle::lock::check(&checked, &[], &sandbox_bundle::lock::mend_by_registry("linux_amd64")));
             }
         }
     }

@@ -20,7 +20,7 @@ fn check(main: &str, lock: Option<&str>) -> Result<(), Vec<LockFault>> {
         version: "2.38.0".to_owned(),
         hashes: vec!["h1:linux=".to_owned(), "zh:01".to_owned()],
     }];
-    lock::check(&bundle, &image, "linux_amd64")
+    lock::check(&bundle, &image, &lock::mend_by_registry("linux_amd64"))
 }
 
 fn lock_file(provider: &str, version: &str, hashes: &[&str]) -> String {

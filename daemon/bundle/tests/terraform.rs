@@ -382,7 +382,13 @@ fn lock_files_pass_where_terraform_takes_them() {
         version: "1.0.0".to_owned(),
         hashes: vec![hash(&linux)],
     }];
-    let checked = || lock::check(&pack(&dir).unwrap(), &image, "linux_amd64");
+    let checked = || {
+        lock::check(
+            &pack(&dir).unwrap(),
+            &image,
+            &lock::mend_by_registry("linux_amd64"),
+        )
+    };
     for (name, text, taken) in [
         ("as it is", Some(linux.clone()), true),
         ("with CRLF", Some(linux.replace('\n', "\r\n")), true),

@@ -30,7 +30,7 @@ use crate::names::NamespaceName;
 pub use address::without_keys;
 pub use agent::{AgentChange, AgentView};
 pub use facts::MAX_PLAN_JSON;
-pub use kinds::{KindName, not_of_root};
+pub use kinds::{KindName, kind_of_type, not_of_root};
 pub use refusal::PlanRefusal;
 
 /// The most changes a plan may have, unless a root says less.

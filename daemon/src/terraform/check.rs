@@ -43,7 +43,8 @@ pub(super) fn source(
         state_elsewhere: *state != StateKind::Managed,
     };
     bundle.check(&rules).map_err(|faults| refused(&faults))?;
-    lock::check(bundle, &image, PLATFORM).map_err(|faults| refused(&faults))
+    lock::check(bundle, &image, &lock::mend_by_registry(PLATFORM))
+        .map_err(|faults| refused(&faults))
 }
 
 fn refused<F: Display>(faults: &[F]) -> Failure {

@@ -33,6 +33,15 @@ impl ProviderSource {
         same_host && self.namespace == other.namespace && self.name == other.name
     }
 
+    /// With its host; where none was said, the one that Terraform takes.
+    #[must_use]
+    pub fn address(&self) -> String {
+        match self.host {
+            Some(_) => self.to_string(),
+            None => format!("registry.terraform.io/{self}"),
+        }
+    }
+
     /// The one that is part of Terraform.
     fn is_builtin(&self) -> bool {
         self.host.as_deref() == Some("terraform.io")
@@ -202,6 +211,17 @@ impl<'r> LocalNames<'r> {
             next: "Take it out, or add it to the image's provider list and build the image again."
                 .to_owned(),
         });
+    }
+
+    /// The provider of a resource or data source, where it is written out and one.
+    pub(super) fn provider_of(&self, block: &Found<'_>) -> Option<ProviderSource> {
+        let name = match &block.body.values("provider")[..] {
+            [] => block.label(0).split('_').next()?.to_owned(),
+            [(_, Literal::Reference(name))] => name.clone(),
+            [(_, Literal::Text(text))] => text.split('.').next()?.to_owned(),
+            _ => return None,
+        };
+        self.source(&name)
     }
 
     /// Checks that a resource or data source belongs to a provider of the image.

@@ -1,5 +1,7 @@
 //! Tokens to blocks and arguments, after hashicorp/hcl's `parser.go`.
 
+use std::ops::Range;
+
 use super::Unreadable;
 use super::literal::{self, Literal};
 use super::scan::{Kind, Token, scan};
@@ -25,6 +27,10 @@ pub(super) struct Argument {
     pub(super) name: String,
     pub(super) line: u32,
     pub(super) value: Literal,
+    /// Where its name begins, in bytes of the text.
+    pub(super) start: usize,
+    /// Where its value stands.
+    pub(super) value_at: Range<usize>,
 }
 
 /// `kind "label" { … }`
@@ -131,10 +137,13 @@ impl<'t> Parser<'t> {
 
     fn argument(&mut self, name: Token) -> Result<Argument, Unreadable> {
         self.take(); // the equals sign
+        let (value, value_at) = self.expression()?;
         Ok(Argument {
             name: self.word(name).to_owned(),
             line: name.line,
-            value: self.expression()?,
+            value,
+            start: name.start,
+            value_at,
         })
     }
 
@@ -201,7 +210,7 @@ impl<'t> Parser<'t> {
     }
 
     /// An expression ends where its line does, or before a `}` that it did not open, with nothing left open.
-    fn expression(&mut self) -> Result<Literal, Unreadable> {
+    fn expression(&mut self) -> Result<(Literal, Range<usize>), Unreadable> {
         let first = self.at;
         let mut open: Vec<(Kind, u32)> = Vec::new();
         loop {
@@ -226,13 +235,14 @@ impl<'t> Parser<'t> {
             self.at += 1;
         }
         let tokens = self.tokens.get(first..self.at).unwrap_or_default();
-        if tokens.is_empty() {
+        let [one, ..] = tokens else {
             return Err(Unreadable::new(
                 self.peek().line,
                 "an argument without a value",
             ));
-        }
-        Ok(literal::read(self.text, tokens))
+        };
+        let end = tokens.last().map_or(one.end, |last| last.end);
+        Ok((literal::read(self.text, tokens), one.start..end))
     }
 }
 

@@ -4,6 +4,8 @@
 //! array of objects that count together. Here all of them are looked at, nested arrays too: where Terraform
 //! would take less, it refuses the file.
 
+use std::ops::Range;
+
 use super::json::{Node, Property, Value};
 use super::literal::{Entry, Literal};
 use super::native::{Body, Item};
@@ -24,6 +26,14 @@ pub(crate) struct Name<'s> {
     pub(crate) line: u32,
     /// Whether it is certainly a block. In JSON that cannot be told.
     pub(crate) is_block: bool,
+}
+
+/// Where an argument of the native syntax stands, in bytes of the text.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Stands {
+    /// Where its name begins.
+    pub(crate) start: usize,
+    pub(crate) value: Range<usize>,
 }
 
 /// A block of the kind that was asked for.
@@ -109,6 +119,21 @@ impl<'s> View<'s> {
                 .map(|property| (property.line, literal(&property.node)))
                 .collect(),
         }
+    }
+
+    /// Where those stand. In JSON nothing is told of that.
+    pub(crate) fn stands(&self, name: &str) -> Vec<Stands> {
+        let Self::Native(body) = self else {
+            return Vec::new();
+        };
+        let of_that_name = body.items.iter().filter_map(|item| match item {
+            Item::Argument(argument) if argument.name == name => Some(Stands {
+                start: argument.start,
+                value: argument.value_at.clone(),
+            }),
+            Item::Argument(_) | Item::Block(_) => None,
+        });
+        of_that_name.collect()
     }
 
     /// Every argument with its value, as in a block that takes any name.

@@ -320,18 +320,33 @@ pub(super) fn of_type(provider: &str, type_name: &str) -> Type {
     }
 }
 
+/// The kind that a type of resource of `provider` (host, namespace, name) writes. `None` for what lives in the
+/// state alone, and for a manifest, whose kind is one of its values.
+///
+/// # Errors
+/// Why no root may have such a resource, as a clause.
+pub fn kind_of_type(provider: &str, type_name: &str) -> Result<Option<KindName>, String> {
+    match of_type(provider, type_name) {
+        Type::Lifeless | Type::Manifest => Ok(None),
+        Type::Kind(kind) => Ok(Some(KindName {
+            resource: kind.resource.to_owned(),
+            group: kind.group.to_owned(),
+        })),
+        Type::Never(why) => Err(format!("it {why}")),
+        Type::Unmapped => Err("nobody knows which kind of object it is".to_owned()),
+    }
+}
+
 /// Why a root of these kinds may not have a resource of that type in its state; `None` when it may. Of a
-/// manifest, whose kind is one of its values, the first plan says.
+/// manifest the first plan says.
 #[must_use]
 pub fn not_of_root(provider: &str, type_name: &str, kinds: &BTreeSet<KindName>) -> Option<String> {
-    match of_type(provider, type_name) {
-        Type::Lifeless | Type::Manifest => None,
-        Type::Kind(kind) => {
-            let of_root = |k: &KindName| k.group() == kind.group && k.resource() == kind.resource;
-            (!kinds.iter().any(of_root)).then(|| format!("the root has no {}", kind.resource))
+    match kind_of_type(provider, type_name) {
+        Ok(None) => None,
+        Ok(Some(kind)) => {
+            (!kinds.contains(&kind)).then(|| format!("the root has no {}", kind.resource))
         }
-        Type::Never(why) => Some(format!("it {why}")),
-        Type::Unmapped => Some("nobody knows which kind of object it is".to_owned()),
+        Err(why) => Some(why),
     }
 }
 
