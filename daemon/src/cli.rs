@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::audit::AuditCommand;
 use crate::config::Config;
-use crate::terraform::StateCommand;
+use crate::terraform::{CheckRoot, StateCommand};
 use crate::verify::VerifyArgs;
 use crate::{decide, run as daemon, verify};
 
@@ -31,6 +31,9 @@ enum Command {
     CheckConfig(ConfigArg),
     /// Check a policy file; with --explain, what it answers and why.
     CheckPolicy(CheckPolicy),
+    /// Say everything that keeps a folder from being a Terraform root, and how to configure it. It needs no
+    /// daemon and changes nothing; run it as the daemon's user, so that it reads what that user can read.
+    CheckRoot(CheckRoot),
     /// Check an audit trail.
     #[command(subcommand)]
     Audit(AuditCommand),
@@ -90,6 +93,7 @@ pub fn run() -> ExitCode {
         Command::Run(args) => serve(args),
         Command::CheckConfig(arg) => check_config(arg),
         Command::CheckPolicy(arg) => check_policy(&arg),
+        Command::CheckRoot(args) => args.run(),
         Command::Audit(command) => command
             .run(&mut std::io::stdout().lock())
             .map(ExitCode::from)

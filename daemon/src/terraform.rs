@@ -6,6 +6,7 @@
 
 mod apply;
 mod check;
+mod check_root;
 mod failed;
 mod kept;
 mod launch;
@@ -18,6 +19,7 @@ mod source;
 mod state;
 
 pub(crate) use apply::apply;
+pub use check_root::CheckRoot;
 pub(crate) use kept::plan;
 pub use portable::StateCommand;
 pub use roots::{Root, Roots};

@@ -96,6 +96,20 @@ pub enum LockFault {
     },
 }
 
+impl LockFault {
+    /// Where in the lock file, counted from 1; `None` where it lacks something.
+    #[must_use]
+    pub fn line(&self) -> Option<u32> {
+        match self {
+            Self::Missing { .. } | Self::NotLocked { .. } => None,
+            Self::Unreadable { line, .. }
+            | Self::Version { line, .. }
+            | Self::Platform { line, .. }
+            | Self::Differs { line, .. } => Some(*line),
+        }
+    }
+}
+
 /// The command that mends a lock file where there is a registry. `platform` is the image's, e.g. `linux_amd64`.
 #[must_use]
 pub fn mend_by_registry(platform: &str) -> String {

@@ -25,6 +25,17 @@ pub(super) fn source(
     providers: &[config::Provider],
     state: &StateKind,
 ) -> Result<(), Failure> {
+    let (image, rules) = of_image(providers, state);
+    bundle.check(&rules).map_err(|faults| refused(&faults))?;
+    lock::check(bundle, &image, &lock::mend_by_registry(PLATFORM))
+        .map_err(|faults| refused(&faults))
+}
+
+/// The image's providers, for the lock file and for the source.
+pub(super) fn of_image(
+    providers: &[config::Provider],
+    state: &StateKind,
+) -> (Vec<lock::Available>, Rules) {
     let image: Vec<lock::Available> = providers
         .iter()
         .filter_map(|provider| {
@@ -42,9 +53,7 @@ pub(super) fn source(
             .collect::<Vec<ProviderSource>>(),
         state_elsewhere: *state != StateKind::Managed,
     };
-    bundle.check(&rules).map_err(|faults| refused(&faults))?;
-    lock::check(bundle, &image, &lock::mend_by_registry(PLATFORM))
-        .map_err(|faults| refused(&faults))
+    (image, rules)
 }
 
 fn refused<F: Display>(faults: &[F]) -> Failure {

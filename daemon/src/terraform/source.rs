@@ -60,12 +60,7 @@ impl Source {
             var_files: settings.var_files.clone(),
             data: settings.data_files.clone(),
         };
-        let limits = Limits {
-            bytes: limits.bundle_bytes,
-            files: limits.bundle_files,
-            ..Limits::default()
-        };
-        let bundle = Bundle::pack(&folder, &limits).map_err(|e| {
+        let bundle = Bundle::pack(&folder, &bundle_limits(limits)).map_err(|e| {
             Failure::new(
                 Code::SourceRefused,
                 format!("The source could not be packed: {e}."),
@@ -106,6 +101,14 @@ impl Source {
     /// Of the lock file, which must be there.
     pub(super) fn lock_digest(&self) -> [u8; 32] {
         sha256(self.bundle.lock_file().unwrap_or_default())
+    }
+}
+
+pub(super) fn bundle_limits(limits: &config::Limits) -> Limits {
+    Limits {
+        bytes: limits.bundle_bytes,
+        files: limits.bundle_files,
+        ..Limits::default()
     }
 }
 
@@ -205,7 +208,7 @@ fn variables(settings: &config::Root) -> Result<Option<Zeroizing<Vec<u8>>>, Fail
 }
 
 /// The value in a file that is the daemon's alone, without one line feed at its end.
-fn secret(path: &Path) -> Result<Zeroizing<String>, String> {
+pub(super) fn secret(path: &Path) -> Result<Zeroizing<String>, String> {
     let file = File::options()
         .read(true)
         .custom_flags(NO_LINKS)
