@@ -203,8 +203,7 @@ impl Code {
             }
             Self::SourceRefused => "Change what is named, file and line, and call again.",
             Self::TerraformFailed => {
-                "Correct the configuration where it is named and call again; approvers see Terraform's own words with \
-                 approver audit --request-id and this request's id."
+                "Correct the configuration where it is named and call again; approvers read the rest with approver audit."
             }
             Self::PlanRefused => "Change what is named and plan again.",
             Self::ApplyUnknown => {
