@@ -105,7 +105,12 @@ pub(crate) fn planned(
     }
     let told = &view.changes[..view.changes.len().min(TOLD_CHANGES)];
     let mut lines = vec![format!("Root {root}: {summary}.")];
-    lines.extend(told.iter().map(line));
+    // Keys are left out of addresses, so that many lines are one.
+    let alike = told.iter().map(line).collect::<Vec<_>>();
+    lines.extend(alike.chunk_by(PartialEq::eq).map(|same| match same {
+        [one] => one.clone(),
+        many => format!("{} ({} of them)", many[0], many.len()),
+    }));
     let mut structured = json!({
         "outcome": if facts.is_empty() { "nothing_to_do" } else { "finished" },
         "request_id": request,
@@ -249,9 +254,17 @@ fn line(change: &AgentChange) -> String {
     if let Some(why) = why(change) {
         text = format!("{text}: {why}");
     }
-    match change.attributes.as_slice() {
-        [] => text,
-        names => format!("{text} [{}]", visible(&names.join(", "))),
+    match attributes(change) {
+        none if none.is_empty() => text,
+        names => format!("{text} [{names}]"),
+    }
+}
+
+/// Names of what changes. Of what comes or goes that would be all there is, and says nothing.
+fn attributes(change: &AgentChange) -> String {
+    match change.action {
+        "create" | "delete" => String::new(),
+        _ => visible(&change.attributes.join(", ")),
     }
 }
 
@@ -265,7 +278,7 @@ fn object(change: &AgentChange) -> Value {
     put("address", visible(&change.address));
     put("action", change.action.to_owned());
     put("reason", why(change).unwrap_or_default());
-    put("attributes", visible(&change.attributes.join(", ")));
+    put("attributes", attributes(change));
     object.into()
 }
 
