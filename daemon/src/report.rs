@@ -207,7 +207,7 @@ impl Code {
             }
             Self::PlanRefused => "Change what is named and plan again.",
             Self::ApplyUnknown => {
-                "Do not apply again blindly: plan the root, the next plan shows what is there."
+                "Do not apply again blindly: plan the root, and read the plan with what the message says of creations."
             }
             Self::RootBusy => "Wait for it to end (get_request), then call again.",
             Self::NoSuchApproval => {

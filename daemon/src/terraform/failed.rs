@@ -11,7 +11,7 @@ use crate::actions::visible;
 
 /// Summaries that Terraform 1.11 itself gives, word for word; none holds a value. (Its source: internal/terraform,
 /// internal/configs, internal/lang, and hcl.)
-const OWN_WORDS: [&str; 40] = [
+const OWN_WORDS: [&str; 42] = [
     "Argument or block definition required",
     "Check block assertion failed",
     "Cycle",
@@ -43,6 +43,7 @@ const OWN_WORDS: [&str; 40] = [
     "Module not installed",
     "No value for required variable",
     "Provider configuration not present",
+    "Resource instance managed by newer provider version",
     "Reference to undeclared input variable",
     "Reference to undeclared local value",
     "Reference to undeclared module",
@@ -50,12 +51,18 @@ const OWN_WORDS: [&str; 40] = [
     "Resource postcondition failed",
     "Resource precondition failed",
     "Unclosed configuration block",
+    "Unknown provider function",
     "Unsupported argument",
     "Unsupported block type",
 ];
 
-/// What a summary of the Kubernetes provider's has in it, and what that means.
-const KNOWN: [(&str, &str); 5] = [
+/// What a summary may have in it, and what that means. The first that fits is told.
+const KNOWN: [(&str, &str); 7] = [
+    (
+        "Provider configuration not present",
+        "the state has a resource of a provider block that the source no longer has; put the block back until that \
+         resource is gone",
+    ),
     (
         "already exists",
         "such an object is there already and the state does not have it; bring it in with an import block, or have \
@@ -70,6 +77,7 @@ const KNOWN: [(&str, &str); 5] = [
         "its pods did not get ready in time",
     ),
     ("still exists", "it was not gone in time"),
+    ("the time for it is over", "it was not done in time"),
     (
         "agent-sandbox lets no",
         "the sandbox refused a request that the approved plan does not have",
@@ -81,27 +89,31 @@ const MAX_SUMMARIES: usize = 8 * 1024;
 
 /// The errors, one sentence each, in Terraform's order.
 pub(super) fn told(diagnostics: &[Diagnostic]) -> String {
-    let errors: Vec<String> = diagnostics
-        .iter()
-        .filter(|d| d.error)
-        .map(sentence)
-        .collect();
-    if errors.is_empty() {
-        return "Terraform gave no reason.".to_owned();
+    match errors(diagnostics, sentence).join(" ") {
+        none if none.is_empty() => "Terraform gave no reason.".to_owned(),
+        all => all,
     }
-    errors.join(" ")
+}
+
+/// What `tell` says of the errors, each thing once.
+fn errors(diagnostics: &[Diagnostic], tell: impl Fn(&Diagnostic) -> String) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    for diagnostic in diagnostics.iter().filter(|d| d.error) {
+        let text = tell(diagnostic);
+        if !told.contains(&text) {
+            told.push(text);
+        }
+    }
+    told
 }
 
 /// The errors' summaries as Terraform gave them, for approvers. What explains them is left out: an expression's
 /// values stand there.
 pub(super) fn summaries(diagnostics: &[Diagnostic]) -> String {
-    let errors = diagnostics.iter().filter(|d| d.error);
-    let lines: Vec<String> = errors
-        .map(|d| match d.address.as_str() {
-            "" => d.summary.clone(),
-            address => format!("{address}: {}", d.summary),
-        })
-        .collect();
+    let lines = errors(diagnostics, |d| match d.address.as_str() {
+        "" => d.summary.clone(),
+        address => format!("{address}: {}", d.summary),
+    });
     let mut all = lines.join("\n");
     all.truncate(all.floor_char_boundary(MAX_SUMMARIES));
     all
@@ -111,8 +123,8 @@ fn sentence(diagnostic: &Diagnostic) -> String {
     let summary = diagnostic.summary.as_str();
     let known = KNOWN.iter().find(|(part, _)| summary.contains(part));
     let words = match known {
-        _ if OWN_WORDS.contains(&summary) => summary,
         Some((_, words)) => words,
+        None if OWN_WORDS.contains(&summary) => summary,
         None => "a message that only approvers may see",
     };
     let mut places = Vec::new();

@@ -89,7 +89,7 @@ impl Launch<'_> {
             (Some(result), failure) if has_ended(progress, failure.as_ref()) => {
                 tell_failure(parts, request, result).await;
                 self.tell("failed", progress, kept).await;
-                Err(stopped(result, progress, failure))
+                Err(stopped(result, progress, failure.is_some()))
             }
             (result, failure) => {
                 if let Some(result) = result {
@@ -121,17 +121,11 @@ fn has_ended(progress: Progress<'_>, failure: Option<&Failure>) -> bool {
     progress.is_whole() && failure.is_none_or(|f| f.code == Code::DeadlineExceeded)
 }
 
-fn stopped(
-    result: &wire::TerraformResult,
-    progress: Progress<'_>,
-    failure: Option<Failure>,
-) -> Failure {
-    let why = match failure {
-        Some(late) => format!(
-            "Terraform was stopped before it had applied all of it. {}",
-            late.message
-        ),
-        None => "Terraform could not apply all of it.".to_owned(),
+fn stopped(result: &wire::TerraformResult, progress: Progress<'_>, late: bool) -> Failure {
+    let why = if late {
+        "Terraform was stopped before it had applied all of it: limits.terraform_seconds is over."
+    } else {
+        "Terraform could not apply all of it."
     };
     Failure::new(
         Code::TerraformFailed,

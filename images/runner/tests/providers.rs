@@ -15,8 +15,8 @@ use sandbox_proto::runner::v1::input::Kind::{Bundle, Plan, State};
 use sandbox_proto::runner::v1::operation::State as Went;
 use sandbox_proto::runner::v1::terraform::Mode;
 use sandbox_proto::runner::v1::terraform_result::Outcome;
-use sandbox_proto::runner::v1::{ApiCall, Object};
-use serde_json::Value;
+use sandbox_proto::runner::v1::{ApiCall, Diagnostic, Object};
+use serde_json::{Value, json};
 use sides::CANARY;
 use sides::api_server::{Answer, Api, Request};
 use sides::daemon::Run;
@@ -438,6 +438,88 @@ output \"of\" { value = strrev(data.kubernetes_config_map.a.data.of) }
     let reversed: String = CANARY.chars().rev().collect();
     for token in [CANARY, &reversed] {
         assert!(find(shown, token.as_bytes()).is_none());
+    }
+}
+
+/// A state with one `ConfigMap`, of that provider block and that version of the provider's schema.
+fn state_of(provider: &str, schema: u32) -> Vec<u8> {
+    let metadata =
+        json!([{ "name": "a", "namespace": "demo-app", "annotations": null, "labels": null }]);
+    json!({
+        "version": 4, "terraform_version": "1.11.4", "serial": 3, "lineage": "6f1c", "outputs": {}, "resources": [{
+            "mode": "managed", "type": "kubernetes_config_map", "name": "a", "provider": provider,
+            "instances": [{ "schema_version": schema, "attributes": {
+                "id": "demo-app/a", "metadata": metadata, "data": { "of": "a" },
+            } }],
+        }],
+    })
+    .to_string()
+    .into_bytes()
+}
+
+#[tokio::test]
+#[ignore = "needs the image's providers: images/mirror"]
+async fn what_does_not_fit_the_image_fails_in_terraforms_words_and_by_its_place() {
+    let api = Api::start(|_| Answer::Silence);
+    let kubernetes = "provider[\"registry.terraform.io/hashicorp/kubernetes\"]";
+    let lacks = "resource \"kubernetes_manifest\" \"a\" {\n  manifest = {}\n}\n";
+    let other = "resource \"random_id\" \"a\" {\n  byte_length = 1\n}\n";
+    let function = "output \"a\" {\n  value = provider::kubernetes::manifest_decode(\"\")\n}\n";
+    for (what, source, state, summary, place) in [
+        // The resource left the source together with the alias it was made by.
+        (
+            "an alias that is gone",
+            "",
+            Some(state_of(&format!("{kubernetes}.west"), 0)),
+            "Provider configuration not present",
+            "kubernetes_config_map.a",
+        ),
+        (
+            "a newer provider's state",
+            "",
+            Some(state_of(kubernetes, 99)),
+            "Resource instance managed by newer provider version",
+            "kubernetes_config_map.a",
+        ),
+        (
+            "a kind that the provider lacks",
+            lacks,
+            None,
+            "Invalid resource type",
+            "more.tf:1",
+        ),
+        (
+            "a provider that the image lacks",
+            other,
+            None,
+            "Failed to query available provider packages",
+            "hashicorp/random",
+        ),
+        (
+            "a function that the provider lacks",
+            function,
+            None,
+            "Unknown provider function",
+            "more.tf:2",
+        ),
+    ] {
+        let mut files = root(&[]);
+        files.push(("more.tf", source.to_owned()));
+        let state = state.map(|state| (State, state));
+        let inputs: Vec<_> = [Some((Bundle, packed(&files))), state]
+            .into_iter()
+            .flatten()
+            .collect();
+        let run = ask(Mode::Plan, &inputs).run(api.described()).await;
+        assert_eq!(outcome(&run), Outcome::Failed, "{what}");
+        let said = &run.terraform.as_ref().unwrap().diagnostics;
+        let places = |d: &Diagnostic| format!("{}:{} {} {}", d.file, d.line, d.address, d.detail);
+        assert!(
+            said.iter()
+                .any(|d| d.summary == summary && places(d).contains(place)),
+            "{what}: {said:?}"
+        );
+        assert!(run.artifact(Made::Plan).is_none(), "{what}");
     }
 }
 
