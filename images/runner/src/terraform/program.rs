@@ -58,7 +58,7 @@ impl Times {
         let telling = (limit / 20).min(Duration::from_secs(5));
         let interrupt = now + limit.saturating_sub(grace);
         let kill = now + limit.saturating_sub(telling);
-        let looks = POLL.min(kill - interrupt - grace / 10);
+        let looks = POLL.min((kill - interrupt).saturating_sub(grace / 10));
         Self {
             interrupt,
             close: kill - looks,
