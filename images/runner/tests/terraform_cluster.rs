@@ -4,6 +4,9 @@
 
 mod sides;
 
+#[path = "../../../daemon/tests/support/sixty.rs"]
+mod sixty;
+
 use std::time::Instant;
 
 use sandbox_proto::runner::v1::artifact::Kind as Made;
@@ -64,6 +67,7 @@ fn deployment(namespace: &str, name: &str, image: &str, label: &str) -> String {
 fn object(namespace: &Namespace, kind: &str, name: &str) -> Object {
     let (group, resource) = match kind {
         "Deployment" => ("apps", "deployments"),
+        "Service" => ("", "services"),
         _ => ("", "configmaps"),
     };
     Object {
@@ -88,7 +92,7 @@ fn let_terraform_in(namespace: &mut Namespace) {
         {
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata,
             "rules": [
-                { "apiGroups": ["apps", ""], "resources": ["deployments", "configmaps"], "verbs": ["*"] },
+                { "apiGroups": ["apps", ""], "resources": ["deployments", "configmaps", "services"], "verbs": ["*"] },
                 { "apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list"] },
             ],
         },
@@ -186,49 +190,6 @@ async fn a_label_edit_replaces_a_deployment_and_another_edit_changes_it() {
     assert_eq!(uid(), replaced);
 }
 
-/// Three modules, 57 `ConfigMap`s and three Deployments, and a secret.
-fn root_as_people_have_them(namespace: &str, image: &str) -> Vec<u8> {
-    let main = format!(
-        "{PROVIDER}
-variable \"password\" {{
-  type      = string
-  sensitive = true
-}}
-module \"part\" {{
-  source   = \"./modules/part\"
-  for_each = toset([\"one\", \"two\", \"three\"])
-  name     = each.key
-  password = var.password
-}}
-"
-    );
-    let part = format!(
-        "{}
-variable \"name\" {{ type = string }}
-variable \"password\" {{
-  type      = string
-  sensitive = true
-}}
-resource \"kubernetes_config_map\" \"settings\" {{
-  for_each = toset([for n in range(19) : tostring(n)])
-  metadata {{
-    name      = \"${{var.name}}-${{each.key}}\"
-    namespace = \"{namespace}\"
-  }}
-  data = {{ password = var.password }}
-}}
-",
-        deployment(namespace, "web", image, "web")
-            .replace("name      = \"web\"", "name      = \"${var.name}\"")
-            .replace("app = \"web\"", "app = var.name")
-    );
-    bundle(&[
-        ("main.tf", &main),
-        ("modules/part/main.tf", &part),
-        (".terraform.lock.hcl", &lock_file()),
-    ])
-}
-
 /// Runs it in the pod `sandbox`, made anew.
 async fn run_in_gvisor(namespace: &Namespace, image: &str, ask: &Ask) -> Run {
     let mut items = sandbox(namespace, image);
@@ -277,8 +238,12 @@ async fn sixty_resources_in_three_modules_go_through_a_gvisor_pod() {
     let mut namespace = Namespace::create("sixty");
     let_terraform_in(&mut namespace);
     let image = namespace.image();
-    let root = root_as_people_have_them(&namespace.name, &image);
-    let secret = br#"{"password":"hunter2-hunter2"}"#.to_vec();
+    let lock = lock_file();
+    let files = [&sixty::FILES[..], &[(".terraform.lock.hcl", &lock)]].concat();
+    let root = bundle(&files);
+    let values =
+        json!({ "namespace": namespace.name, "image": image, "password": "hunter2-hunter2" });
+    let secret = values.to_string().into_bytes();
     let plan = ask(
         Mode::Plan,
         &[(Bundle, root.clone()), (Variables, secret.clone())],
@@ -307,14 +272,11 @@ async fn sixty_resources_in_three_modules_go_through_a_gvisor_pod() {
         &namespace,
         ask(Mode::Apply, &[(Bundle, root.clone()), (Plan, saved)]),
     );
-    for part in ["one", "two", "three"] {
-        let configmaps = (0..19).map(|n| object(&namespace, "ConfigMap", &format!("{part}-{n}")));
-        apply.work.objects.extend(configmaps);
-        apply
-            .work
-            .objects
-            .push(object(&namespace, "Deployment", part));
-    }
+    let objects = sixty::objects();
+    let objects = objects
+        .iter()
+        .map(|(kind, name)| object(&namespace, kind, name));
+    apply.work.objects = objects.collect();
     let run = run_in_gvisor(&namespace, &image, &apply).await;
     assert_eq!(outcome(&run), Outcome::Done, "{}", run.told());
     assert_eq!(run.terraform.as_ref().unwrap().operations.len(), 60);
