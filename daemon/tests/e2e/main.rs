@@ -40,5 +40,6 @@ mod approval_plan_file;
 mod terraform_source;
 mod terraform_canary;
 mod terraform_interrupted;
+mod terraform_stops;
 mod many_pods;
 mod load;

@@ -28,7 +28,13 @@ pub(crate) struct Root {
 impl Root {
     /// With a daemon that serves, and one Deployment in the source, which is not there yet.
     pub(crate) fn new(name: &str) -> Self {
+        Self::with(name, |_| ())
+    }
+
+    /// The same under a configuration as `edit` changes it.
+    pub(crate) fn with(name: &str, edit: impl FnOnce(&mut Table)) -> Self {
         let mut root = Self::not_started(name);
+        root.configure(edit);
         root.daemon.start();
         root
     }
