@@ -7,6 +7,8 @@
 
 #[path = "../support/cluster_lock.rs"]
 mod cluster_lock;
+#[path = "../support/sixty.rs"]
+mod sixty;
 
 mod places;
 mod wait;
@@ -41,5 +43,6 @@ mod terraform_source;
 mod terraform_canary;
 mod terraform_interrupted;
 mod terraform_stops;
+mod terraform_sixty;
 mod many_pods;
 mod load;
