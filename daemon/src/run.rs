@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use sandbox_core::audit::{Event, EventName};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tonic::service::{InterceptorLayer, Routes};
 use tonic::transport::Server;
 
@@ -121,6 +121,8 @@ pub async fn run(config_path: &Path) -> anyhow::Result<()> {
     });
     end_leftovers(leftovers, requests.parts()).await?;
 
+    // Before anybody can know that it serves: a signal that nobody listens for ends it at once.
+    let signals = Signals::listen()?;
     let agent = Listener::bind(&config.listen.agent_socket, uid).await?;
     let approver = Listener::bind(&config.listen.approver_socket, uid).await?;
     let approver_parts = ApproverParts {
@@ -144,7 +146,7 @@ pub async fn run(config_path: &Path) -> anyhow::Result<()> {
         approver_socket = %config.listen.approver_socket.display(),
         "serving"
     );
-    follow_signals(&config, &principals, &parts).await?;
+    signals.follow(&config, &principals, &parts).await?;
     end(&parts).await
 }
 
@@ -242,19 +244,35 @@ fn serve(
     });
 }
 
-async fn follow_signals(
-    config: &Config,
-    principals: &Principals,
-    parts: &Parts,
-) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hang_up = signal(SignalKind::hangup())?;
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-            _ = hang_up.recv() => reload(config, principals, parts).await?,
+/// What an operator sends.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Does what they ask for, until one asks for the end.
+    async fn follow(
+        mut self,
+        config: &Config,
+        principals: &Principals,
+        parts: &Parts,
+    ) -> anyhow::Result<()> {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return Ok(()),
+                _ = self.interrupt.recv() => return Ok(()),
+                _ = self.hang_up.recv() => reload(config, principals, parts).await?,
+            }
         }
     }
 }
