@@ -203,7 +203,7 @@ impl Code {
             }
             Self::SourceRefused => "Change what is named, file and line, and call again.",
             Self::TerraformFailed => {
-                "Correct the configuration where it is named and call again; approvers read the rest with approver audit."
+                "Correct what is named and call again; approvers see Terraform's own words: approver audit --request-id REQUEST."
             }
             Self::PlanRefused => "Change what is named and plan again.",
             Self::ApplyUnknown => {
