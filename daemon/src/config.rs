@@ -138,7 +138,10 @@ pub struct Sandbox {
     /// Sandboxes kept ready for reads. 0 means each call starts its own.
     #[serde(default = "pool_read")]
     pub pool_read: usize,
-    /// The most sandboxes at once, spares included.
+    /// The same for Terraform.
+    #[serde(default)]
+    pub pool_terraform: usize,
+    /// The most sandboxes at once, spares included, and Terraform as four.
     #[serde(default = "max_sandboxes")]
     pub max: usize,
     /// How long a spare may wait before it is replaced, in seconds, 30 to 86400.
@@ -267,7 +270,7 @@ const fn pool_read() -> usize {
     2
 }
 const fn max_sandboxes() -> usize {
-    12
+    16
 }
 const fn spare_idle_seconds() -> u64 {
     600
@@ -405,6 +408,10 @@ impl Sandbox {
         check(
             self.pool_read <= self.max,
             "sandbox.pool_read must not exceed sandbox.max".to_owned(),
+        );
+        check(
+            self.pool_terraform <= self.max / 4,
+            "sandbox.pool_terraform must not exceed a quarter of sandbox.max".to_owned(),
         );
         check(
             (30..=86_400).contains(&self.spare_idle_seconds),

@@ -210,6 +210,7 @@ fn the_defaults_on_the_page_are_the_ones_in_force() {
         ("vault.approle_mount", c.vault.approle_mount.to_string()),
         ("sandbox.runtime_class", s.runtime_class.clone()),
         ("sandbox.pool_read", s.pool_read.to_string()),
+        ("sandbox.pool_terraform", s.pool_terraform.to_string()),
         ("sandbox.max", s.max.to_string()),
         (
             "sandbox.spare_idle_seconds",

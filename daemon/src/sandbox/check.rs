@@ -189,7 +189,8 @@ mod tests {
             image: format!("localhost/agent-sandbox/runner@sha256:{}", "a".repeat(64)),
             runtime_class: "gvisor".to_owned(),
             pool_read: 2,
-            max: 12,
+            pool_terraform: 1,
+            max: 16,
             spare_idle_seconds: 600,
             providers: Vec::new(),
         }

@@ -1,7 +1,7 @@
 //! Sandboxes started ahead, and those who wait for one.
 //!
-//! One task owns the pool. It starts as many sandboxes as are wanted: the spares, and one for each
-//! caller that waits. Whatever comes up first goes to whoever waited longest.
+//! One task owns the pool of a class. It starts as many sandboxes as are wanted: the spares, and one for
+//! each caller that waits. Whatever comes up first goes to whoever waited longest.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ const TERRAFORM_PLACES: u32 = 4;
 #[derive(Clone, Debug)]
 pub struct Sandboxes {
     inner: Arc<Inner>,
-    messages: mpsc::UnboundedSender<Message>,
+    reads: mpsc::UnboundedSender<Message>,
+    terraform: mpsc::UnboundedSender<Message>,
 }
 
 /// What starting and deleting needs.
@@ -63,7 +64,8 @@ pub(super) struct Inner {
     pub(super) clock: Clock,
     pub(super) lifetime: Lifetime,
     places: Arc<Semaphore>,
-    ready: AtomicUsize,
+    ready_reads: AtomicUsize,
+    ready_terraform: AtomicUsize,
 }
 
 impl std::fmt::Debug for Inner {
@@ -141,7 +143,8 @@ impl Sandboxes {
             namespace,
             probe_namespace: kubernetes.probe_namespace.to_string(),
             places: Arc::new(Semaphore::new(config.max)),
-            ready: AtomicUsize::new(0),
+            ready_reads: AtomicUsize::new(0),
+            ready_terraform: AtomicUsize::new(0),
             config,
             limits,
             store,
@@ -149,19 +152,11 @@ impl Sandboxes {
             clock,
             lifetime,
         });
-        let (messages, queue) = mpsc::unbounded_channel();
-        let pool = Pool {
-            inner: Arc::clone(&inner),
-            messages: messages.downgrade(),
-            ready: VecDeque::new(),
-            waiting: VecDeque::new(),
-            starting: 0,
-            checking: 0,
-            pause: FIRST_PAUSE,
-            not_before: Instant::now(),
-        };
-        inner.lifetime.spawn(pool.run(queue));
-        Self { inner, messages }
+        Self {
+            reads: Pool::start(&inner, Class::Read),
+            terraform: Pool::start(&inner, Class::Terraform),
+            inner,
+        }
     }
 
     /// A sandbox for one request, checked again right now. Waits for one to start if none is spare.
@@ -170,10 +165,7 @@ impl Sandboxes {
     /// [`SandboxError`]
     pub async fn claim(&self, request: RequestId, class: Class) -> Result<Claimed, SandboxError> {
         loop {
-            let (ready, pooled) = match class {
-                Class::Read => self.claim_pooled().await?,
-                Class::Terraform => (self.start_one(class).await?, false),
-            };
+            let (ready, pooled) = self.claim_one(class).await?;
             // From here on dropping it deletes its Job.
             let mut claimed = Claimed {
                 sandboxes: self.clone(),
@@ -196,31 +188,15 @@ impl Sandboxes {
         }
     }
 
-    async fn claim_pooled(&self) -> Result<(Ready, bool), SandboxError> {
+    async fn claim_one(&self, class: Class) -> Result<(Ready, bool), SandboxError> {
         let (answer, answered) = oneshot::channel();
-        self.messages
-            .send(Message::Claim(answer))
+        let pool = match class {
+            Class::Read => &self.reads,
+            Class::Terraform => &self.terraform,
+        };
+        pool.send(Message::Claim(answer))
             .map_err(|_| SandboxError::Stopping)?;
         answered.await.map_err(|_| SandboxError::Stopping)?
-    }
-
-    /// In a task of its own: a caller that gives up in the middle must not leave half a sandbox.
-    async fn start_one(&self, class: Class) -> Result<Ready, SandboxError> {
-        let inner = Arc::clone(&self.inner);
-        let (give, given) = oneshot::channel();
-        self.inner.lifetime.spawn(async move {
-            let places = TERRAFORM_PLACES.min(u32::try_from(inner.config.max).unwrap_or(u32::MAX));
-            let places = Arc::clone(&inner.places).acquire_many_owned(places).await;
-            let started = match places {
-                Ok(places) => inner.start(class, places).await,
-                Err(_) => Err(SandboxError::Stopping),
-            };
-            if let Err(Ok(ready)) = give.send(started) {
-                drop(ready.stream);
-                inner.take_down(&ready.name, ready.permit).await;
-            }
-        });
-        given.await.map_err(|_| SandboxError::Stopping)?
     }
 
     /// A spare may have been tampered with, or have died, while it waited.
@@ -350,12 +326,16 @@ impl Sandboxes {
         &self.inner.config.providers
     }
 
-    /// How the pool is.
+    /// How the pools are, together.
     #[must_use]
     pub fn pool(&self) -> PoolState {
+        let of = [Class::Read, Class::Terraform];
         PoolState {
-            ready: self.inner.ready.load(Ordering::Relaxed),
-            size: self.inner.config.pool_read,
+            ready: of
+                .map(|class| self.inner.ready(class).load(Ordering::Relaxed))
+                .iter()
+                .sum(),
+            size: of.map(|class| self.inner.size(class)).iter().sum(),
         }
     }
 
@@ -367,8 +347,35 @@ impl Sandboxes {
     }
 }
 
+impl Inner {
+    fn ready(&self, class: Class) -> &AtomicUsize {
+        match class {
+            Class::Read => &self.ready_reads,
+            Class::Terraform => &self.ready_terraform,
+        }
+    }
+
+    /// Spares of a class that there should be.
+    fn size(&self, class: Class) -> usize {
+        match class {
+            Class::Read => self.config.pool_read,
+            Class::Terraform => self.config.pool_terraform,
+        }
+    }
+
+    /// Places that one of a class takes.
+    fn places(&self, class: Class) -> u32 {
+        let all = u32::try_from(self.config.max).unwrap_or(u32::MAX);
+        match class {
+            Class::Read => 1,
+            Class::Terraform => TERRAFORM_PLACES.min(all),
+        }
+    }
+}
+
 struct Pool {
     inner: Arc<Inner>,
+    class: Class,
     /// Weak: the pool must not keep its own queue open.
     messages: mpsc::WeakUnboundedSender<Message>,
     ready: VecDeque<Ready>,
@@ -380,13 +387,33 @@ struct Pool {
 }
 
 impl Pool {
+    /// Starts it, and gives where it is asked.
+    fn start(inner: &Arc<Inner>, class: Class) -> mpsc::UnboundedSender<Message> {
+        let (messages, queue) = mpsc::unbounded_channel();
+        let pool = Self {
+            inner: Arc::clone(inner),
+            class,
+            messages: messages.downgrade(),
+            ready: VecDeque::new(),
+            waiting: VecDeque::new(),
+            starting: 0,
+            checking: 0,
+            pause: FIRST_PAUSE,
+            not_before: Instant::now(),
+        };
+        inner.lifetime.spawn(pool.run(queue));
+        messages
+    }
+
     async fn run(mut self, mut queue: mpsc::UnboundedReceiver<Message>) {
         let stop = self.inner.lifetime.stop.clone();
         let mut upkeep = tokio::time::interval(UPKEEP);
         upkeep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             self.start_what_is_wanted();
-            self.inner.ready.store(self.ready.len(), Ordering::Relaxed);
+            self.inner
+                .ready(self.class)
+                .store(self.ready.len(), Ordering::Relaxed);
             let resume = self.not_before;
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -471,20 +498,21 @@ impl Pool {
 
     fn start_what_is_wanted(&mut self) {
         let spares = if Instant::now() >= self.not_before {
-            self.inner.config.pool_read
+            self.inner.size(self.class)
         } else {
             0
         };
         let coming = self.ready.len() + self.starting + self.checking;
-        let wanted = spares
-            .saturating_add(self.waiting.len())
-            .min(self.inner.config.max);
+        let (class, places) = (self.class, self.inner.places(self.class));
+        let most = self.inner.config.max / usize::try_from(places).unwrap_or(usize::MAX);
+        let wanted = spares.saturating_add(self.waiting.len()).min(most);
         for _ in coming..wanted {
             self.starting += 1;
             let (inner, messages) = (Arc::clone(&self.inner), self.messages.clone());
             self.inner.lifetime.spawn(async move {
-                let started = match Arc::clone(&inner.places).acquire_owned().await {
-                    Ok(place) => inner.start(Class::Read, place).await,
+                let places = Arc::clone(&inner.places).acquire_many_owned(places);
+                let started = match places.await {
+                    Ok(places) => inner.start(class, places).await,
                     Err(_) => Err(SandboxError::Stopping),
                 };
                 deliver(&inner, &messages, Message::Started(started)).await;

@@ -8,7 +8,7 @@ use crate::cluster::{Kept, kubectl, object_names};
 use crate::cluster_lock::ClusterLock;
 use crate::ground::{assert_nothing_left, of_leases};
 use crate::openbao;
-use crate::own_daemon::{OwnDaemon, set};
+use crate::own_daemon::{OwnDaemon, set, without_spares};
 use crate::trail::names;
 use crate::wait::until;
 
@@ -17,7 +17,7 @@ const JOBS: &str = "/apis/batch/v1/namespaces/sandbox-jobs/jobs";
 /// A daemon without spares, so that each call needs a sandbox of its own.
 fn daemon(edit: impl FnOnce(&mut Table)) -> OwnDaemon {
     let mut daemon = OwnDaemon::new(|config| {
-        set(config, "sandbox", "pool_read", 0);
+        without_spares(config);
         edit(config);
     });
     daemon.start();
@@ -61,7 +61,7 @@ fn without_a_cluster_the_answer_says_so_and_the_next_start_ends_the_lease() {
     let closed = kubeconfig.replace(server.unwrap().trim(), "server: https://127.0.0.1:9");
     let kubeconfig = daemon.write("kubeconfig", &closed);
     daemon.configure(|config| {
-        set(config, "sandbox", "pool_read", 0);
+        without_spares(config);
         set(config, "kubernetes", "kubeconfig", kubeconfig);
     });
     daemon.start();
@@ -78,7 +78,7 @@ fn without_a_cluster_the_answer_says_so_and_the_next_start_ends_the_lease() {
     );
 
     daemon.kill();
-    daemon.configure(|config| set(config, "sandbox", "pool_read", 0));
+    daemon.configure(without_spares);
     daemon.start();
     until(
         "a closed journal",

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::cluster_lock::ClusterLock;
 use crate::ground::assert_nothing_left;
-use crate::own_daemon::{OwnDaemon, set};
+use crate::own_daemon::{OwnDaemon, without_spares};
 use crate::trail::only;
 
 /// In the order of a call, as `--crash-after` names them.
@@ -29,7 +29,7 @@ const STEPS: [&str; 11] = [
 fn whatever_step_the_daemon_dies_at_its_next_start_ends_all_of_it() {
     let _lock = ClusterLock::take();
     // Without spares every Job that is journalled is one of the call's.
-    let mut daemon = OwnDaemon::new(|config| set(config, "sandbox", "pool_read", 0));
+    let mut daemon = OwnDaemon::new(without_spares);
     daemon.run_build(Path::new(env!("CARGO_BIN_EXE_sandboxd")));
     let trail = daemon.trail();
     for step in STEPS {

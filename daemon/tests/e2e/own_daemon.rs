@@ -228,6 +228,12 @@ impl Drop for OwnDaemon {
     }
 }
 
+/// Has every call start a sandbox of its own.
+pub(crate) fn without_spares(config: &mut Table) {
+    set(config, "sandbox", "pool_read", 0);
+    set(config, "sandbox", "pool_terraform", 0);
+}
+
 /// Sets `[section] key`.
 pub(crate) fn set(config: &mut Table, section: &str, key: &str, value: impl Into<Value>) {
     let section = config.entry(section).or_insert_with(|| Table::new().into());

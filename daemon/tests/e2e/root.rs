@@ -10,7 +10,7 @@ use toml::Table;
 use crate::bridge::{Answer, Bridge};
 use crate::cluster::{kubectl, try_kubectl};
 use crate::human;
-use crate::own_daemon::{OwnDaemon, own, set};
+use crate::own_daemon::{OwnDaemon, own, set, without_spares};
 use crate::places::{AGENT, home};
 use crate::trail::{Event, Trail, names};
 
@@ -98,7 +98,7 @@ impl Root {
         let (folder, policy) = (self.daemon.path("root"), self.daemon.path("policy.yaml"));
         self.daemon.configure(|config| {
             set(config, "policy", "file", policy);
-            set(config, "sandbox", "pool_read", 0);
+            without_spares(config);
             set(config, "limits", "in_flight_per_principal", 64);
             set(config, "limits", "in_flight", 64);
             let demo = config["roots"]["demo"].as_table_mut().unwrap();
