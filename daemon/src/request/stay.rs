@@ -34,6 +34,9 @@ pub(crate) trait Keep: Send {
     /// Keeps a file; work ends where that fails.
     fn keep(&mut self, made: Made) -> impl Future<Output = Result<(), Failure>> + Send;
 
+    /// Hears that the work is about to be sent into its sandbox.
+    fn sent(&mut self) {}
+
     /// Hears of an operation that began or ended.
     fn operation(&mut self, operation: wire::Operation) {
         drop(operation);
@@ -165,6 +168,7 @@ impl<'a> Stay<'a> {
             timeout_ms: u32::try_from(self.left().as_millis()).unwrap_or(u32::MAX),
             ..work.start
         };
+        keep.sent();
         let mut teller = Teller {
             parts: self.parts,
             request: self.request,

@@ -91,6 +91,10 @@ impl Launch<'_> {
                 self.tell("failed", progress, kept).await;
                 Err(stopped(result, progress, failure.is_some()))
             }
+            (None, Some(failure)) if !states.sent || failure.code == Code::PlanRefused => {
+                self.tell("failed", progress, kept).await;
+                Err(not_begun(failure))
+            }
             (result, failure) => {
                 if let Some(result) = result {
                     tell_failure(parts, request, result).await;
@@ -135,6 +139,17 @@ fn stopped(result: &wire::TerraformResult, progress: Progress<'_>, late: bool) -
             progress.words(Heard::All)
         ),
     )
+}
+
+/// No sandbox got it, or the runner refused the plan before Terraform saw it.
+fn not_begun(failure: Failure) -> Failure {
+    Failure {
+        message: format!(
+            "Nothing was applied, and the approval is used up: {}",
+            failure.message
+        ),
+        ..failure
+    }
 }
 
 fn unknown(progress: Progress<'_>, failure: Option<Failure>, kept: u32) -> Failure {

@@ -45,6 +45,8 @@ pub(super) struct States {
     clock: Clock,
     root: RootName,
     request: RequestId,
+    /// Whether a sandbox may have the work.
+    pub(super) sent: bool,
     /// How many were kept.
     pub(super) kept: u32,
     /// Operations that began, each as it was last heard of.
@@ -60,6 +62,7 @@ impl States {
             clock: clock.clone(),
             root: root.clone(),
             request,
+            sent: false,
             kept: 0,
             operations: Vec::new(),
             result: None,
@@ -68,6 +71,10 @@ impl States {
 }
 
 impl Keep for States {
+    fn sent(&mut self) {
+        self.sent = true;
+    }
+
     async fn keep(&mut self, made: Made) -> Result<(), Failure> {
         if made.kind != Kind::State {
             return Err(Failure::new(

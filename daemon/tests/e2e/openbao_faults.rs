@@ -122,5 +122,17 @@ fn nothing_is_applied_to_a_root_while_a_credential_of_its_own_may_still_be_good(
     });
     let applied = Root::use_up(&mut bridge, &approval);
     assert_eq!(applied.field("outcome"), "finished", "{}", applied.text());
+
+    // And one that gets no credential did not begin.
+    root.write("main.tf", &root.source("shop", 2));
+    let approval = Root::ask(&mut bridge);
+    root.grant(&approval, "yes");
+    let away = Away::stopped();
+    let applied = Root::use_up(&mut bridge, &approval);
+    applied.assert_refused("VAULT_UNAVAILABLE", "Nothing was applied");
+    away.bring_back();
+    let events = trail.of(applied.request_id());
+    assert_eq!(only(&events, "tool.result").text("outcome"), "failed");
+    assert_eq!(root.look("{.spec.replicas}"), "0");
     assert_nothing_left(&trail);
 }
