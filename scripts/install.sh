@@ -27,7 +27,7 @@ as() {
   local user=$1
   shift
   ${AS_EXEC:-} setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all \
-    env -i "PATH=$BIN:/usr/bin:/bin" "HOME=$AGENT_SANDBOX_HOME/home/$user" "$@"
+    env -i "PATH=$BIN:/usr/bin:/bin" "HOME=$AGENT_SANDBOX_HOME/home/$user" ${TERM:+"TERM=$TERM"} "$@"
 }
 
 # Puts the cluster's kubectl on PATH and points it at the cluster, as its administrator.
