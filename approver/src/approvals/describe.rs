@@ -2,6 +2,8 @@
 
 mod changes;
 
+use std::collections::BTreeMap;
+
 use sandbox_proto::approver::v1::{Approval, Danger, FileDiff, GetApprovalResponse, Plan, Verdict};
 
 pub(crate) use super::values::Lengths;
@@ -108,8 +110,9 @@ fn dangers(dangers: &[Danger], rows: &mut Vec<Row>) {
     }
     rows.push(Row::blank());
     let title = format!(
-        "DANGERS: {} (1 is the worst, 4 worth a look)",
-        dangers.len()
+        "DANGERS: {} (1 is the worst, 4 worth a look){}",
+        dangers.len(),
+        by_rank(dangers)
     );
     rows.push(Row::words(Tone::Danger, 0, &title));
     for danger in dangers {
@@ -134,6 +137,21 @@ fn dangers(dangers: &[Danger], rows: &mut Vec<Row>) {
     }
 }
 
+/// How many there are of each rank, where there are several: sixty moves make one delete no smaller.
+fn by_rank(dangers: &[Danger]) -> String {
+    let mut ranks = BTreeMap::new();
+    for danger in dangers {
+        *ranks.entry(danger.rank).or_insert(0_usize) += 1;
+    }
+    if ranks.len() < 2 {
+        return String::new();
+    }
+    let counts = ranks
+        .iter()
+        .map(|(rank, count)| format!("{count} of rank {rank}"));
+    format!(": {}", counts.collect::<Vec<_>>().join(", "))
+}
+
 /// The objects that are destroyed or replaced, by the names a person has to type.
 fn destroyed(confirm: &[String], waits: bool, rows: &mut Vec<Row>) {
     if confirm.is_empty() {
@@ -142,7 +160,7 @@ fn destroyed(confirm: &[String], waits: bool, rows: &mut Vec<Row>) {
     let title = if waits {
         "TO GRANT IT, a person types at a terminal one of"
     } else {
-        "DESTROYED OR REPLACED"
+        "DESTROYS OR REPLACES"
     };
     section(title, rows);
     rows.extend(confirm.iter().map(|name| Row::words(Tone::Danger, 2, name)));

@@ -65,7 +65,7 @@ fn cells(approval: &Approval, now_ms: i64) -> [String; 5] {
 /// What it would do, the dangers first; and what came of it.
 pub(crate) fn what(approval: &Approval) -> String {
     let dangers = usize::try_from(approval.dangers).unwrap_or(usize::MAX);
-    let dangers = (dangers > 0).then(|| format!("{}: ", counted(dangers, "DANGER")));
+    let dangers = (dangers > 0).then(|| format!("{}: ", counted(dangers, "danger").to_uppercase()));
     let outcome = (!approval.outcome.is_empty()).then(|| format!("; {}", approval.outcome));
     format!(
         "{}{}{}",

@@ -152,19 +152,48 @@ fn nothing_that_waits_is_said_and_the_keys_do_no_harm() {
 #[test]
 fn a_delete_among_sixty_moves_is_on_the_first_screen() {
     let mut model = watch(&[moves_with_a_delete(NOW_MS)]);
+    for _ in 0..2 {
+        let first = screen(&mut model);
+        let mut lines = first
+            .lines()
+            .skip_while(|line| !line.starts_with("DANGERS"));
+        assert_eq!(
+            lines.next(),
+            Some("DANGERS: 61 (1 is the worst, 4 worth a look): 1 of rank 1, 60 of rank 4"),
+            "{first}"
+        );
+        assert_eq!(
+            lines.next(),
+            Some("  1 destroys PersistentVolumeClaim/demo-app/data"),
+            "{first}"
+        );
+        assert!(first.contains("demo: 61 DANGERS: 1 to destroy"), "{first}");
+        // So it does where it is read, and where it is granted.
+        press(&mut model, KeyCode::Enter);
+    }
+    press(&mut model, KeyCode::End);
+    press(&mut model, KeyCode::Char('g'));
+    let asked = screen(&mut model);
+    let at = asked.find("1 destroys PersistentVolumeClaim/demo-app/data");
+    assert!(at.is_some() && at < asked.find("-- GRANT"), "{asked}");
+}
+
+#[test]
+fn letters_that_look_alike_are_told_apart() {
+    let mut shown = replacement(NOW_MS);
+    let plan = shown.plan.as_mut().unwrap();
+    plan.dangers[0].address = "kubernetes_deployment.w\u{435}b".to_owned();
+    let mut model = watch(&[shown]);
     let first = screen(&mut model);
     assert!(
-        first.contains("1 destroys PersistentVolumeClaim/demo-app/data"),
+        first.contains("    at kubernetes_deployment.w\\u{435}b"),
         "{first}"
     );
-    assert!(
-        first.contains("It holds data, and the data goes with it."),
-        "{first}"
-    );
-    assert!(
-        first.contains("-   delete   PersistentVolumeClaim/demo-app/data"),
-        "{first}"
-    );
+    // Nor does what looks like the name grant.
+    press(&mut model, KeyCode::Char('g'));
+    let sent = enter(&mut model, "Deployment/demo-app/w\u{435}b");
+    assert!(matches!(sent, Effect::None));
+    assert!(words(&mut model).contains("\"Deployment/demo-app/w\\u{435}b\" is not it."));
 }
 
 #[test]

@@ -106,12 +106,12 @@ pub fn harmless(now_ms: i64) -> proto::GetApprovalResponse {
     shown
 }
 
-/// 60 resources that move, and one among them that is deleted.
+/// 60 resources that move, each worth a look, and one among them that is deleted.
 pub fn moves_with_a_delete(now_ms: i64) -> proto::GetApprovalResponse {
     let mut shown = pending(now_ms);
     let approval = shown.approval.as_mut().unwrap();
     approval.summary = "1 to destroy, 60 to move".to_owned();
-    approval.dangers = 1;
+    approval.dangers = 61;
     let plan = shown.plan.as_mut().unwrap();
     plan.dangers = vec![proto::Danger {
         rank: 1,
@@ -127,6 +127,13 @@ pub fn moves_with_a_delete(now_ms: i64) -> proto::GetApprovalResponse {
         reason: "it is not in the configuration any more".to_owned(),
         ..proto::Change::default()
     }];
+    plan.dangers.extend((0..60).map(|number| proto::Danger {
+        rank: 4,
+        kind: "moves".to_owned(),
+        object: format!("ConfigMap/demo-app/part-{number}"),
+        why: format!("It was kubernetes_config_map.part[{number}] until now."),
+        address: format!("module.all.kubernetes_config_map.part[{number}]"),
+    }));
     plan.changes.extend((0..60).map(|number| proto::Change {
         address: format!("module.all.kubernetes_config_map.part[{number}]"),
         previous_address: format!("kubernetes_config_map.part[{number}]"),

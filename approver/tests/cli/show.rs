@@ -43,14 +43,12 @@ async fn the_beginning_of_an_id_will_do_and_an_ambiguous_one_is_refused() {
 async fn a_delete_among_sixty_moves_is_on_the_first_screen() {
     let stage = Stage::with([moves_with_a_delete(now_ms())]);
     let ran = stage.run(&["show", ID]).await.ended(0, &[]);
-    let first: Vec<&str> = ran.out.lines().take(23).collect();
-    let at = |text: &str| first.iter().position(|line| line.contains(text));
     assert!(
-        at("DANGERS: 1") < at("1 destroys PersistentVolumeClaim/demo-app/data"),
-        "{first:#?}"
+        ran.out.contains(
+            "(0 resources unchanged)\n  -   delete   PersistentVolumeClaim/demo-app/data\n"
+        ),
+        "it is the first of the changes, too"
     );
-    let delete = at("-   delete   PersistentVolumeClaim/demo-app/data").unwrap();
-    assert!(delete < 23, "{first:#?}");
     let moves = ran
         .out
         .lines()
@@ -66,7 +64,27 @@ async fn a_delete_among_sixty_moves_is_on_the_first_screen() {
             .lines()
             .rev()
             .take(3)
-            .any(|line| line == "1 danger, told at the top.")
+            .any(|line| line == "61 dangers, told at the top.")
+    );
+
+    // The first screen of a terminal, which has room for this much beside the prompt.
+    let mut seat = Seat::with(&stage, &["show", ID], (24, 80), &[("NO_COLOR", "1")]);
+    seat.ends_with(0).await;
+    let raw = seat.raw();
+    let first: Vec<&str> = raw.lines().take(23).collect();
+    let at = first
+        .iter()
+        .position(|line| line.starts_with("DANGERS: 61"))
+        .unwrap();
+    assert_eq!(
+        first[at..at + 5],
+        [
+            "DANGERS: 61 (1 is the worst, 4 worth a look): 1 of rank 1, 60 of rank 4",
+            "  1 destroys PersistentVolumeClaim/demo-app/data",
+            "    It holds data, and the data goes with it.",
+            "    at kubernetes_persistent_volume_claim.data",
+            "  4 moves ConfigMap/demo-app/part-0",
+        ]
     );
 }
 

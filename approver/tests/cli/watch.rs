@@ -47,8 +47,6 @@ async fn the_first_approval_comes_to_an_empty_screen() {
     stage.desk.put(moves_with_a_delete(now_ms()));
     seat.shows("1 destroys PersistentVolumeClaim/demo-app/data")
         .await;
-    seat.shows("- delete PersistentVolumeClaim/demo-app/data")
-        .await;
     seat.types("q").await;
     seat.ends_with(0).await;
 }

@@ -66,23 +66,40 @@ fn is_filled_in(attribute: &Attribute) -> bool {
         && attribute.before.len() <= LONGEST
 }
 
-/// All of them by name, with what they were.
+/// All of them by name, with what they were; neighbours of one block in braces behind its name.
 fn told_filled_in(attributes: &[&Attribute], others: usize) -> String {
-    let more = if others > 0 { " more" } else { "" };
-    let names: Vec<String> = attributes
+    let mut blocks: Vec<(&str, Vec<String>)> = Vec::new();
+    for Attribute { path, before, .. } in attributes {
+        let (block, name) = match path.rsplit_once('.') {
+            // A key in quotes can have points of its own.
+            Some((block, name)) if !path.contains('"') => (block, name),
+            Some(_) | None => ("", path.as_str()),
+        };
+        let told = match before.as_str() {
+            NONE | "\"\"" | "[]" | "{}" => name.to_owned(),
+            before => format!("{name} (was {before})"),
+        };
+        match blocks.last_mut().filter(|last| last.0 == block) {
+            Some((_, names)) => names.push(told),
+            None => blocks.push((block, vec![told])),
+        }
+    }
+    let blocks: Vec<String> = blocks
         .iter()
-        .map(|Attribute { path, before, .. }| match before.as_str() {
-            NONE | "\"\"" | "[]" | "{}" => path.clone(),
-            before => format!("{path} (was {before})"),
+        .map(|(block, names)| match (*block, &names[..]) {
+            ("", names) => names.join(", "),
+            (block, [name]) => format!("{block}.{name}"),
+            (block, names) => format!("{block}.{{{}}}", names.join(", ")),
         })
         .collect();
-    let attributes = match names.len() {
+    let more = if others > 0 { " more" } else { "" };
+    let attributes = match attributes.len() {
         1 => format!("1{more} attribute is"),
         some => format!("{some}{more} attributes are"),
     };
     format!(
         "{attributes} known only after the apply: {}",
-        names.join(", ")
+        blocks.join(", ")
     )
 }
 
@@ -191,14 +208,18 @@ mod tests {
         let attributes = vec![
             late("id", "\"demo-app/web\""),
             chosen.clone(),
+            late("metadata[0].generation", "1"),
             late("metadata[0].u\u{456}d", NONE),
             late("spec[0].volume", "[]"),
+            late("x[\"a.b\"]", NONE),
+            late("x[\"a.c\"]", NONE),
         ];
         assert_eq!(
             shown(attributes),
             [
                 "~ spec[0].replicas: 3 -> (known after apply)",
-                "3 more attributes are known only after the apply: id (was \"demo-app/web\"), metadata[0].u\\u{456}d, spec[0].volume",
+                "6 more attributes are known only after the apply: id (was \"demo-app/web\"), \
+                 metadata[0].{generation (was 1), u\\u{456}d}, spec[0].volume, x[\"a.b\"], x[\"a.c\"]",
             ]
         );
         assert_eq!(
