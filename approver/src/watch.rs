@@ -7,6 +7,7 @@
 mod screen;
 mod signals;
 mod link;
+mod notice;
 mod model;
 mod keys;
 mod draw;

@@ -244,7 +244,12 @@ fn notice(model: &Model, width: usize) -> Vec<Line> {
         }
         Connection::Up(_) => None,
     };
-    let rows: Vec<Row> = model.notice.iter().cloned().chain(away).collect();
+    let rows: Vec<Row> = model
+        .notice
+        .iter()
+        .map(|notice| notice.row.clone())
+        .chain(away)
+        .collect();
     let mut lines = lay_out(&rows, Some(width));
     lines.truncate(NOTICE);
     lines

@@ -131,10 +131,13 @@ fn send(model: &mut Model) -> Effect {
                 Err(format!("\"{typed}\" is not it. Nothing was granted."))
             }
         }
-        Some(Prompt::Deny { verdict, typed }) => cli::reason(typed).map(|reason| Verdict {
-            reason,
-            ..verdict.clone()
-        }),
+        Some(Prompt::Deny { verdict, typed }) => match cli::reason(typed) {
+            Ok(reason) => Ok(Verdict {
+                reason,
+                ..verdict.clone()
+            }),
+            Err(why) => Err(format!("Nothing was denied: {why}.")),
+        },
         Some(Prompt::Sent { .. }) | None => return Effect::None,
     };
     match verdict {

@@ -6,10 +6,13 @@ use sandbox_core::audit::UtcMillis;
 use sandbox_proto::approver::v1::{Approval, GetApprovalResponse};
 
 use super::link::News;
+use super::notice::{Notice, Until};
 use crate::approvals::{self, Lengths, NOT_WITH_AN_ALARM, Question, is_open, recorded};
 use crate::daemon::Verdict;
 use crate::document::{Line, Row, Tone, lay_out};
 use crate::failure::Failure;
+
+const AWAY: &str = "sandboxd is away, so nothing can be recorded.";
 
 /// The whole state of the screen.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ pub(super) struct Model {
     pub(super) page: usize,
     pub(super) length: usize,
     pub(super) prompt: Option<Prompt>,
-    pub(super) notice: Option<Row>,
+    pub(super) notice: Option<Notice>,
     pub(super) alarmed: bool,
 }
 
@@ -117,6 +120,7 @@ impl Model {
         match news {
             News::Connected { daemon, approvals } => {
                 self.connection = Connection::Up(daemon);
+                Notice::end(&mut self.notice, &Until::Connected);
                 self.approvals = approvals;
                 let open = self.approvals.iter().filter(|a| is_open(a));
                 self.watched
@@ -135,14 +139,17 @@ impl Model {
                 self.want();
                 let told = answer.and_then(|approval| {
                     let told = recorded(&approval, granted);
+                    let id = approval.id.clone();
                     self.changed(*approval);
-                    told
+                    told.map(|told| (told, id))
                 });
-                self.notice = Some(match told {
-                    Ok(told) => Row::words(Tone::Added, 0, &told),
+                match told {
+                    Ok((told, id)) => {
+                        self.notice = Some(Notice::new(Tone::Added, &told, Until::Moves(id)));
+                    }
                     Err(Failure::Alarm(alarm)) => return Some(Failure::Alarm(alarm)),
-                    Err(failure) => Row::words(Tone::Danger, 0, &in_words(failure)),
-                });
+                    Err(failure) => self.warn(&in_words(failure)),
+                }
             }
             News::Lost(Failure::Alarm(alarm)) => return Some(Failure::Alarm(alarm)),
             News::Lost(failure) => {
@@ -168,7 +175,12 @@ impl Model {
             self.wanted = Wanted::Now;
         }
         match known {
-            Some(known) => *known = approval,
+            Some(known) => {
+                if known.state != approval.state {
+                    Notice::end(&mut self.notice, &Until::Moves(approval.id.clone()));
+                }
+                *known = approval;
+            }
             None => self.approvals.insert(0, approval),
         }
         self.keep_selection();
@@ -194,7 +206,10 @@ impl Model {
                     body: Body::Shown { .. },
                     ..
                 }),
-            ) => self.notice = Some(Row::words(Tone::Danger, 0, why)),
+            ) => {
+                let why = why.clone();
+                self.warn(&why);
+            }
             _ => self.detail = Some(Detail { id, body }),
         }
     }
@@ -350,7 +365,7 @@ impl Model {
     /// What is shown, where a verdict on it can be recorded.
     fn answerable(&self) -> Result<&GetApprovalResponse, String> {
         if let Connection::Away(..) = self.connection {
-            return Err("sandboxd is away, so nothing can be recorded.".to_owned());
+            return Err(AWAY.to_owned());
         }
         match self.detail.as_ref().map(|detail| &detail.body) {
             Some(Body::Shown { answer, .. }) => Ok(answer),
@@ -360,7 +375,11 @@ impl Model {
     }
 
     pub(super) fn warn(&mut self, why: &str) {
-        self.notice = Some(Row::words(Tone::Danger, 0, why));
+        let until = match self.connection {
+            Connection::Away(..) if why == AWAY => Until::Connected,
+            Connection::Away(..) | Connection::Up(_) => Until::Key,
+        };
+        self.notice = Some(Notice::new(Tone::Danger, why, until));
     }
 
     pub(super) fn not_sent(&mut self) {

@@ -440,6 +440,49 @@ fn without_the_daemon_nothing_is_asked_and_what_was_seen_stays() {
 }
 
 #[test]
+fn what_is_told_goes_when_it_is_not_true_any_more() {
+    let mut model = watch(&[harmless(NOW_MS)]);
+    hear(
+        &mut model,
+        News::Lost(Failure::Error("It broke.".to_owned())),
+    );
+    press(&mut model, KeyCode::Char('d'));
+    assert!(screen(&mut model).contains("sandboxd is away, so nothing can be recorded."));
+    hear(&mut model, connected(&[harmless(NOW_MS)]));
+    assert!(!screen(&mut model).contains("sandboxd is away"));
+    show(&mut model, &harmless(NOW_MS));
+
+    // A verdict that was lost on the way is told until somebody has seen it.
+    hear(
+        &mut model,
+        News::Recorded {
+            granted: true,
+            answer: Err(Failure::Refused(
+                "No verdict was recorded: it broke.".to_owned(),
+            )),
+        },
+    );
+    hear(&mut model, connected(&[harmless(NOW_MS)]));
+    assert!(screen(&mut model).contains("No verdict was recorded: it broke."));
+
+    let granted = in_state(harmless(NOW_MS), State::Granted).approval.unwrap();
+    hear(
+        &mut model,
+        News::Recorded {
+            granted: true,
+            answer: Ok(Box::new(granted.clone())),
+        },
+    );
+    hear(&mut model, News::Changed(Box::new(granted)));
+    assert!(screen(&mut model).contains("Granted. demo-agent may use"));
+    let consumed = in_state(harmless(NOW_MS), State::Consumed)
+        .approval
+        .unwrap();
+    hear(&mut model, News::Changed(Box::new(consumed)));
+    assert!(!screen(&mut model).contains("Granted. demo-agent may use"));
+}
+
+#[test]
 fn an_alarm_is_on_the_screen_and_nothing_is_granted() {
     let mut model = watch(&[harmless(NOW_MS)]);
     model.alarm();
