@@ -127,7 +127,7 @@ pub(crate) struct StatusArgs {
 pub(crate) fn reason(typed: &str) -> Result<String, String> {
     let reason = typed.trim();
     match reason.chars().count() {
-        0 => Err("say why: the reason is empty".to_owned()),
+        0 => Err("the reason is empty; say why".to_owned()),
         1..=MAX_VERDICT_REASON => Ok(reason.to_owned()),
         some => Err(format!(
             "it may have {MAX_VERDICT_REASON} characters and has {some}"

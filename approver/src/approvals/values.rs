@@ -56,8 +56,11 @@ impl Pair<'_> {
         };
         let tone = if alarming { Tone::Danger } else { tone };
         let lead = format!("{}{sign} ", " ".repeat(indent));
-        let length: usize = [name, before, after].iter().map(|s| escape(s).len()).sum();
-        if length <= SHORT {
+        let length: usize = [before, after].iter().map(|s| escape(s).len()).sum();
+        // Behind a long name a value may stand on a line of its own, but none is cut between its words.
+        let one_word = |value| [NONE, UNKNOWN].contains(&value) || !value.contains(' ');
+        let whole = escape(name).len() + length <= SHORT || (one_word(before) && one_word(after));
+        if length <= SHORT && whole {
             let values = match sign {
                 '+' => after.to_owned(),
                 '-' => before.to_owned(),
@@ -174,6 +177,27 @@ mod tests {
             whole("(sensitive)", "(sensitive)"),
             ["  ~ a.b: (sensitive) -> (sensitive)"]
         );
+    }
+
+    #[test]
+    fn a_long_name_leaves_short_values_together_unless_a_line_could_end_in_them() {
+        let shown = |before, after| {
+            let mut rows = Vec::new();
+            let name = "spec[0].template[0].spec[0].container[0].readiness_probe[0].x";
+            let pair = Pair {
+                name,
+                before,
+                after,
+                note: "",
+                alarming: false,
+            };
+            pair.rows(2, Lengths::Whole, &mut rows);
+            lay_out(&rows, None).len()
+        };
+        assert_eq!(shown("0", NONE), 1);
+        assert_eq!(shown("\"File\"", UNKNOWN), 1);
+        assert_eq!(shown("\"a b\"", "\"a  b\""), 3);
+        assert_eq!(shown("\"a\"", &format!("\"{}\"", "b".repeat(60))), 3);
     }
 
     #[test]
