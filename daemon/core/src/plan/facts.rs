@@ -12,7 +12,9 @@ use super::shown::{labelled, shown};
 use super::source::Source;
 use super::unknown::{self, Open};
 use super::values;
-use super::{Action, Change, Danger, LiveObject, OutputChange, PlanFacts, PlanGuard, Write};
+use super::{
+    Action, Attribute, Change, Danger, LiveObject, OutputChange, PlanFacts, PlanGuard, Write,
+};
 use super::{address, checks, json};
 
 /// The most JSON read, in bytes.
@@ -330,8 +332,10 @@ impl Reader<'_> {
             object.ok().flatten().as_ref(),
             self.source,
         );
-        // The provider reads "nothing" back as "empty"; that is no change.
-        if action != Action::Update || !change.attributes.is_empty() {
+        // The provider reads "nothing" back as "empty"; that is no change. Nor is a version alone: it counts
+        // what controllers write into an object's status, too.
+        let is_change = |a: &Attribute| a.path != "metadata[0].resource_version";
+        if action != Action::Update || change.attributes.iter().any(is_change) {
             self.facts.drift.push(change);
         }
         Ok(())

@@ -521,6 +521,15 @@ fn drift_is_what_changed_outside_and_nothing_else() {
         "spec[0].replicas",
     );
     assert_eq!((back.before.as_str(), back.after.as_str()), ("5", "1"));
+
+    // Its version moves with each status that is written; other words of its own do not.
+    let mut plan = json("drift");
+    for (word, drifts) in [("resource_version", 1), ("uid", 2)] {
+        let drifted = &mut plan["resource_drift"][1]["change"];
+        drifted["after"] = drifted["before"].clone();
+        drifted["after"]["metadata"][0][word] = json!("other");
+        assert_eq!(read(&plan).unwrap().drift.len(), drifts, "{word}");
+    }
 }
 
 #[test]
