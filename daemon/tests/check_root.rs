@@ -215,6 +215,19 @@ fn everything_that_is_wrong_is_told_at_once_with_its_place() {
         "  version = \"~> 1.0\"\n"
     );
 
+    let next = fault(5);
+    assert!(
+        next.contains("name the file that has it with --var-file (prod.tfvars)"),
+        "{next}"
+    );
+    let (_, named) = ground.json(&["--namespace", "shop", "--var-file", "prod.tfvars"]);
+    assert_eq!(named["faults"].as_array().unwrap().len(), 9, "{named:#}");
+    let stanza = named["stanza"].as_str().unwrap();
+    assert!(
+        stanza.contains("var_files = [\"terraform.tfvars\", \"prod.tfvars\"]"),
+        "{stanza}"
+    );
+
     // The same for a person.
     let (code, text) = ground.run(&["--namespace", "shop"]);
     assert_eq!(code, 1);

@@ -37,6 +37,9 @@ pub struct CheckRoot {
     /// The namespace of its objects. [default: as it is configured, or the one that the source names]
     #[arg(long)]
     namespace: Option<NamespaceName>,
+    /// A file of the folder with values of variables, as `var_files` of the root names it. Can be given again.
+    #[arg(long, value_name = "FILE")]
+    var_file: Vec<String>,
     /// Where the configuration is. [default: /etc/sandboxd/sandboxd.toml]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -125,6 +128,11 @@ impl Seen {
             name,
             folder,
         };
+        for file in &args.var_file {
+            if !seen.var_files.contains(file) {
+                seen.var_files.push(file.clone());
+            }
+        }
         if let Some(bundle) = seen.pack(setting) {
             seen.files = bundle.files().len();
             seen.bytes = bundle.files().iter().map(|file| file.bytes.len()).sum();
@@ -161,7 +169,8 @@ impl Seen {
             data = data_files::mentioned(&self.folder, bundle);
         }
         if !unlisted.is_empty() || !data.is_empty() {
-            self.var_files.extend(unlisted);
+            // What is named has the last word.
+            self.var_files.splice(0..0, unlisted);
             self.data_files.extend(data);
             (bundle, faults) = Bundle::pack_all(&self.root_folder(), &limits);
         }

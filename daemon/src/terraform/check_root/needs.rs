@@ -1,7 +1,8 @@
 //! What a root's source needs of its configuration: values, kinds, a namespace.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use sandbox_bundle::BundlePath;
 use sandbox_bundle::survey::{Namespace, Resource as Block, Variable};
 use sandbox_core::names::NamespaceName;
 use sandbox_core::plan::kind_of_type;
@@ -52,6 +53,13 @@ impl Seen {
                 ));
             }
         }
+        let other = match &other_values(&self.folder, &self.var_files)[..] {
+            [] => String::new(),
+            files => format!(
+                ", or name the file that has it with --var-file ({})",
+                files.join(", ")
+            ),
+        };
         for variable in self.survey.variables.clone() {
             if variable.has_value || self.secret_vars.contains_key(&variable.name) {
                 continue;
@@ -85,7 +93,7 @@ impl Seen {
                 (
                     format!("the variable {shown_name} has no value"),
                     format!(
-                        "Give it a line in terraform.tfvars or a default; or, if it is a secret, say `sensitive = true`, and {}",
+                        "Give it a default or a line in terraform.tfvars{other}. If it is a secret, say `sensitive = true`. {}",
                         self.write_secret(&file)
                     ),
                 )
@@ -103,10 +111,10 @@ impl Seen {
         }
     }
 
-    fn write_secret(&self, file: &std::path::Path) -> String {
+    fn write_secret(&self, file: &Path) -> String {
         let (user, file) = (&self.user, shown(file));
         format!(
-            "put its value into a file of {user}'s own: install -D -m 600 -o {user} /dev/stdin {file} (type it, Ctrl-D)."
+            "Put its value into a file of {user}'s own: install -D -m 600 -o {user} /dev/stdin {file} (type it, Ctrl-D)."
         )
     }
 
@@ -214,6 +222,21 @@ impl Seen {
                 .insert(Fault::new(block.file.as_str(), block.line, what, next));
         }
     }
+}
+
+/// Files of values that Terraform reads only when it is told to, and that nobody named so far.
+fn other_values(folder: &Path, listed: &[String]) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names
+        .filter(|name| {
+            let is_file = name.contains(".tfvars") && name.parse::<BundlePath>().is_ok();
+            is_file && !listed.contains(name)
+        })
+        .map(|name| name.escape_default().to_string())
+        .collect();
+    names.sort();
+    names
 }
 
 /// Whether a provider of the configuration is the one at that address.

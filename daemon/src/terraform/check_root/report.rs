@@ -61,11 +61,21 @@ fn text(seen: &Seen, setting: &Setting) -> String {
         .map(|(title, words)| format!("{title}: {words}"))
         .collect(),
     );
+    // One that is not whole is of no use yet.
+    if seen.namespace.is_some() && !seen.kinds.is_empty() {
+        list(
+            &format!("FOR {}", shown(&setting.path)),
+            stanza(seen).lines().map(str::to_owned).collect(),
+        );
+    }
+    let steps = next(seen, setting);
+    let steps = steps.iter().zip(1..);
     list(
-        &format!("FOR {}", shown(&setting.path)),
-        stanza(seen).lines().map(str::to_owned).collect(),
+        "NEXT",
+        steps
+            .map(|(step, number)| format!("{number}. {}", step.replace('\n', "\n     ")))
+            .collect(),
     );
-    list("NEXT", next(seen, setting));
     out
 }
 
@@ -154,39 +164,47 @@ fn next(seen: &Seen, setting: &Setting) -> Vec<String> {
     }
     let mut steps = Vec::new();
     if !setting.roots.contains_key(&seen.name) {
-        steps.push(format!(
-            "Write what stands above into {}.",
-            shown(&setting.path)
-        ));
+        let path = shown(&setting.path);
+        steps.push(format!("Write what stands above into {path}."));
     }
     if let Some((file, policy)) = &setting.policy
         && !policy.roots().any(|root| *root == seen.name)
     {
         let principals: BTreeSet<String> = policy.principals().map(ToString::to_string).collect();
-        let (name, who) = (&seen.name, words(&principals));
+        let rules = rules(seen.name.as_str(), &words(&principals));
         steps.push(format!(
-            "Let {} say who may plan it, and that people decide over applies:",
+            "Write who may plan it, and that people decide over applies, into {}:\n{rules}",
             shown(file)
         ));
-        steps.extend([
-            format!("    - name: agents-plan-{name}"),
-            format!("      principals: [{who}]"),
-            "      actions: [terraform_plan]".to_owned(),
-            format!("      roots: [{name}]"),
-            "      effect: allow".to_owned(),
-            format!("    - name: people-approve-{name}-applies"),
-            format!("      principals: [{who}]"),
-            "      actions: [terraform_apply]".to_owned(),
-            format!("      roots: [{name}]"),
-            "      effect:".to_owned(),
-            "        require_approval: { quorum: 1, expires_after_minutes: 30 }".to_owned(),
-        ]);
+    }
+    if let Some(namespace) = &seen.namespace {
+        steps.push(format!(
+            "See that its namespace is there: kubectl get namespace {namespace}"
+        ));
     }
     steps.push(format!(
         "As root, for its Roles, its rungs in OpenBao and a daemon that knows it: {}",
         up(seen, setting)
     ));
     steps
+}
+
+/// For the policy.
+fn rules(name: &str, who: &str) -> String {
+    [
+        &format!("  - name: agents-plan-{name}"),
+        &format!("    principals: [{who}]"),
+        "    actions: [terraform_plan]",
+        &format!("    roots: [{name}]"),
+        "    effect: allow",
+        &format!("  - name: people-approve-{name}-applies"),
+        &format!("    principals: [{who}]"),
+        "    actions: [terraform_apply]",
+        &format!("    roots: [{name}]"),
+        "    effect:",
+        "      require_approval: { quorum: 1, expires_after_minutes: 30 }",
+    ]
+    .join("\n")
 }
 
 /// The command, with what it would take away if it were not named.
