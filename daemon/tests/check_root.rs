@@ -397,9 +397,16 @@ fn what_the_user_may_not_read_is_told_with_the_command_that_lets_it() {
 fn without_a_configuration_it_says_so_and_looks_at_the_rest() {
     let ground = mended();
     fs::remove_file(ground.path("sandboxd.toml")).unwrap();
+    ground.write("more.tf", "ephemeral \"a\" \"b\" {}\n");
     let (code, said) = ground.json(&[]);
     assert_eq!(code, 1);
-    assert_faults(&said, &[("", "could not read the configuration")]);
+    assert_faults(
+        &said,
+        &[
+            ("", "could not read the configuration"),
+            ("more.tf:1", "\"ephemeral\" is refused"),
+        ],
+    );
     assert_eq!(
         said["kinds"],
         serde_json::json!(["deployments.apps", "services"])

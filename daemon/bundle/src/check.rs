@@ -79,11 +79,12 @@ impl Bundle {
     pub fn check_all(&self, rules: &Rules) -> BTreeSet<SourceFault> {
         examine(self, rules, usize::MAX).all
     }
-}
 
-/// The providers that the source names or implies, Terraform's own left out.
-pub(crate) fn providers_used(bundle: &Bundle) -> BTreeSet<ProviderSource> {
-    examine(bundle, &Rules::default(), MAX_FAULTS).providers
+    /// The providers that the source names or implies, Terraform's own left out.
+    #[must_use]
+    pub fn providers(&self) -> BTreeSet<ProviderSource> {
+        examine(self, &Rules::default(), MAX_FAULTS).providers
+    }
 }
 
 fn examine(bundle: &Bundle, rules: &Rules, limit: usize) -> Faults {

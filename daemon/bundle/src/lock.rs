@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use crate::bundle::Bundle;
-use crate::check::{ProviderSource, providers_used};
+use crate::check::ProviderSource;
 use crate::names::Role;
 use crate::path::LOCK_FILE;
 use crate::source::{Found, Literal, Source};
@@ -122,7 +122,7 @@ pub fn mend_by_registry(platform: &str) -> String {
 /// Every [`LockFault`] there is.
 pub fn check(bundle: &Bundle, image: &[Available], mend: &str) -> Result<(), Vec<LockFault>> {
     let mend = mend.to_owned();
-    let used = providers_used(bundle);
+    let used = bundle.providers();
     let Some(bytes) = bundle.lock_file() else {
         return if used.is_empty() {
             Ok(())

@@ -189,18 +189,18 @@ impl Seen {
         }
     }
 
-    /// What a plan would refuse. Without a configuration the image's providers are not known; that is a fault of
-    /// its own.
+    /// What a plan would refuse. Without a configuration the image's providers are not known, which is a fault of
+    /// its own; any is taken then.
     fn check(&mut self, bundle: &Bundle, setting: &Setting, lock_command: &str) {
-        let Some(providers) = &setting.providers else {
-            return;
-        };
-        let (image, rules) = of_image(providers, &self.state);
-        let refused = bundle.check_all(&rules);
-        self.faults.extend(refused.iter().map(Fault::of_source));
-        if let Err(faults) = lock::check(bundle, &image, lock_command) {
+        let providers = setting.providers.as_deref().unwrap_or_default();
+        let (image, mut rules) = of_image(providers, &self.state);
+        if setting.providers.is_none() {
+            rules.providers.extend(bundle.providers());
+        } else if let Err(faults) = lock::check(bundle, &image, lock_command) {
             self.faults.extend(faults.iter().map(Fault::of_lock));
         }
+        let refused = bundle.check_all(&rules);
+        self.faults.extend(refused.iter().map(Fault::of_source));
     }
 
     /// Where the configuration that is there says less than the folder needs.

@@ -49,7 +49,7 @@ impl Seen {
                         self.name,
                         shown(file)
                     ),
-                    self.write_secret(file),
+                    write_secret(file),
                 ));
             }
         }
@@ -87,14 +87,14 @@ impl Seen {
                 self.secret_vars.insert(variable.name.clone(), file.clone());
                 (
                     format!("the sensitive variable {shown_name} has no value"),
-                    self.write_secret(&file),
+                    write_secret(&file),
                 )
             } else {
                 (
                     format!("the variable {shown_name} has no value"),
                     format!(
                         "Give it a default or a line in terraform.tfvars{other}. If it is a secret, say `sensitive = true`. {}",
-                        self.write_secret(&file)
+                        write_secret(&file)
                     ),
                 )
             };
@@ -109,13 +109,6 @@ impl Seen {
                 secret_file: file,
             });
         }
-    }
-
-    fn write_secret(&self, file: &Path) -> String {
-        let (user, file) = (&self.user, shown(file));
-        format!(
-            "Put its value into a file of {user}'s own: install -D -m 600 -o {user} /dev/stdin {file} (type it, Ctrl-D)."
-        )
     }
 
     /// Takes the kind of a block, or says why no root may have it.
@@ -222,6 +215,13 @@ impl Seen {
                 .insert(Fault::new(block.file.as_str(), block.line, what, next));
         }
     }
+}
+
+fn write_secret(file: &Path) -> String {
+    let file = shown(file);
+    format!(
+        "Put its value into a file of sandboxd's own: install -D -m 600 -o sandboxd /dev/stdin {file} (type it, Ctrl-D)."
+    )
 }
 
 /// Files of values that Terraform reads only when it is told to, and that nobody named so far.

@@ -1,13 +1,14 @@
 //! What is configured already.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use sandbox_core::names::{NamespaceName, RootName};
 use sandbox_core::policy::Policy;
 
 use super::fault::{Fault, shown};
-use crate::config::{self, Config};
+use crate::config::{self, Config, ConfigError};
 use crate::run::load_policy;
 
 /// The configuration as far as it can be read.
@@ -41,6 +42,17 @@ impl Setting {
             Err(e) => {
                 let source = std::error::Error::source(&e);
                 let why = source.map_or_else(String::new, |source| format!(": {source}"));
+                let next = match &e {
+                    ConfigError::Read { source, .. }
+                        if source.kind() == ErrorKind::PermissionDenied =>
+                    {
+                        "Run this as root, or as the daemon's user."
+                    }
+                    ConfigError::Read { .. } => {
+                        "Run scripts/up first, or name another with --config."
+                    }
+                    ConfigError::Parse { .. } | ConfigError::Faults { .. } => "Mend it first.",
+                };
                 Self {
                     path: path.to_owned(),
                     limits: config::Limits::default(),
@@ -49,8 +61,10 @@ impl Setting {
                     roots: BTreeMap::new(),
                     policy: None,
                     fault: Some(Fault::of_root(
-                        format!("{e}{why}, so neither source nor lock file can be held against the image's providers"),
-                        "Run scripts/up first, mend what `sandboxd check-config` says, or name another with --config.".to_owned(),
+                        format!(
+                            "{e}{why}, so neither source nor lock file can be held against the image's providers"
+                        ),
+                        next.to_owned(),
                     )),
                 }
             }
