@@ -253,7 +253,7 @@ fn mended() -> Ground {
         main.split_once("resource \"kubernetes_role\"").unwrap().0,
     );
     ground.write("modules/web/main.tf", &WEB.replace("elsewhere", "shop"));
-    ground.write("a.auto.tfvars.json", "{\"replicas\": 3}");
+    ground.write("ä.auto.tfvars.json", "{\"replicas\": 3}");
     ground.write(".terraform.lock.hcl", LOCK);
     fs::create_dir(ground.path("secrets")).unwrap();
     let secret = ground.path("secrets/shop.password");
@@ -271,7 +271,7 @@ fn a_folder_that_is_mended_gets_what_to_configure_and_the_next_command() {
     let stanza = said["stanza"].as_str().unwrap();
     let expected = format!(
         "[roots.shop]\nfolder = \"{}\"\nnamespaces = [\"shop\"]\nkinds = [\"deployments.apps\", \"services\"]\n\
-         var_files = [\"terraform.tfvars\", \"a.auto.tfvars.json\"]\ndata_files = [\"modules/web/files/start.sh.tpl\"]\n\
+         var_files = [\"terraform.tfvars\", \"ä.auto.tfvars.json\"]\ndata_files = [\"modules/web/files/start.sh.tpl\"]\n\
          secret_vars = {{ password = \"{}\" }}\n",
         ground.path("shop").display(),
         ground.path("secrets/shop.password").display(),
@@ -310,7 +310,7 @@ fn a_configuration_that_lacks_what_the_folder_needs_is_told() {
     let folder = ground.path("shop");
     let root = |name: &str, folder: &Path| {
         format!(
-            "[roots.{name}]\nfolder = '{}'\nnamespaces = ['store']\nkinds = ['services']\nvar_files = ['a.auto.tfvars.json']\n",
+            "[roots.{name}]\nfolder = '{}'\nnamespaces = ['store']\nkinds = ['services']\nvar_files = ['ä.auto.tfvars.json']\n",
             folder.display()
         )
     };
@@ -429,6 +429,7 @@ fn what_an_agent_wrote_cannot_draw_on_a_terminal() {
         ),
         ("\u{1b}.tf", ""),
         ("b\n.auto.tfvars", ""),
+        ("c\u{202e}.auto.tfvars", ""),
     ]);
     let (_, text) = ground.run(&[]);
     let plain = |c: char| c == '\n' || (' '..='~').contains(&c);

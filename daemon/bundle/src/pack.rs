@@ -38,9 +38,10 @@ pub enum PackError {
         "the folder {0} has no *.tf or *.tf.json file; name the folder that Terraform is run in"
     )]
     Empty(PathBuf),
-    /// Values that Terraform reads unasked, and that the root does not list.
+    /// Values that Terraform reads unasked, and that the root does not list: the file's name as it is.
     #[error(
-        "could not pack {0}: Terraform reads these values unasked, and the root does not list them; add the file to the root's var_files, or give it another name"
+        "could not pack {}: Terraform reads these values unasked, and the root does not list them; add the file to the root's var_files, or give it another name",
+        escaped(.0)
     )]
     Unlisted(String),
     /// A file or a folder cannot be used.
@@ -302,7 +303,7 @@ fn configuration_file(
             if var_files.iter().any(|listed| listed == name) {
                 Ok(None)
             } else {
-                Err(PackError::Unlisted(escaped(name)))
+                Err(PackError::Unlisted(name.to_owned()))
             }
         }
         Role::AutoValues | Role::Lock | Role::None => Ok(None),

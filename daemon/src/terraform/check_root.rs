@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use clap::Args;
 use nix::unistd::{Uid, User};
 use sandbox_bundle::survey::Survey;
-use sandbox_bundle::{Bundle, PackError, RootFolder, lock};
+use sandbox_bundle::{Bundle, BundlePath, PackError, RootFolder, lock};
 use sandbox_core::names::{NamespaceName, RootName};
 use sandbox_core::resource::Resource;
 
@@ -161,6 +161,7 @@ impl Seen {
                 | PackError::Limit(_)
                 | PackError::Bundle(_) => None,
             })
+            .filter(|path| path.parse::<BundlePath>().is_ok())
             .collect();
         // As Terraform takes them, one after the other.
         unlisted.sort_by_key(|path| (!path.starts_with("terraform.tfvars"), path.clone()));

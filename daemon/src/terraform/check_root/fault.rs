@@ -72,9 +72,8 @@ impl Fault {
     /// `user` is who could not read it, if that is it.
     pub(super) fn of_packing(fault: &PackError, folder: &Path, user: &str) -> Self {
         let path = match fault {
-            PackError::File { path, .. }
-            | PackError::Path { path, .. }
-            | PackError::Unlisted(path) => Some(path.clone()),
+            PackError::File { path, .. } | PackError::Path { path, .. } => Some(path.clone()),
+            PackError::Unlisted(path) => Some(path.escape_default().to_string()),
             PackError::Folder { .. }
             | PackError::Empty(_)
             | PackError::Limit(_)
