@@ -7,13 +7,14 @@ pub mod lock;
 pub mod plan_file;
 pub mod program;
 pub mod snapshots;
-pub mod unpack;
 pub mod zip;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::time::Duration;
 
+use sandbox_bundle::{Bundle, Limits};
 use sandbox_proto::runner::v1::artifact;
 use sandbox_proto::runner::v1::failure::Kind;
 use sandbox_proto::runner::v1::terraform::Mode;
@@ -34,7 +35,6 @@ use folder::Folder;
 use plan_file::{Difference, Modules};
 use program::{Ended, Program, Times};
 use snapshots::Snapshots;
-use unpack::Tree;
 
 /// What a `terraform show -json` may have, in bytes. A plan shown is some times its file.
 const MAX_SHOWN_BYTES: usize = 64 * 1024 * 1024;
@@ -47,6 +47,17 @@ const LOCAL_BACKEND: (&str, &[u8]) = (
     "sandbox_runner_override.tf",
     b"terraform {\n  backend \"local\" {}\n}\n",
 );
+
+/// The daemon has counted them, and an input has a limit of its own.
+const ANY_SIZE: Limits = Limits {
+    bytes: usize::MAX,
+    files: usize::MAX,
+    depth: usize::MAX,
+    entries: usize::MAX,
+};
+
+/// The files of a source tree, by path.
+pub type Tree<'a> = BTreeMap<&'a str, &'a [u8]>;
 
 /// One run of Terraform, and what it needs.
 pub struct Run<'a> {
@@ -70,7 +81,11 @@ pub async fn run(run: Run<'_>, upstream: Option<Upstream>) -> Result<(), Failure
     check(run.work).map_err(bad_input)?;
     let times = Times::within(run.limit);
     run.reports.progress("unpack").await;
-    let mut files = unpack::read(&run.inputs.bundle).map_err(bad_input)?;
+    let bundle = Bundle::from_tar(&run.inputs.bundle, &ANY_SIZE).map_err(bad_input)?;
+    let files = bundle.files().iter();
+    let mut files: Tree<'_> = files
+        .map(|file| (file.path.as_str(), file.bytes.as_slice()))
+        .collect();
     if run.work.state_elsewhere {
         put_backend_out_of_force(&mut files).map_err(bad_input)?;
     }
@@ -134,7 +149,7 @@ fn check(work: &Terraform) -> Result<(), &'static str> {
 /// An override file of ours says that the backend is a local one, and Terraform does not even look at another
 /// then. A saved plan has it among its sources, so it stands beside the bundle's in every run.
 fn put_backend_out_of_force(files: &mut Tree<'_>) -> Result<(), &'static str> {
-    match files.insert(LOCAL_BACKEND.0.to_owned(), LOCAL_BACKEND.1) {
+    match files.insert(LOCAL_BACKEND.0, LOCAL_BACKEND.1) {
         None => Ok(()),
         Some(_) => Err("the bundle has a file in the place of the runner's own"),
     }
@@ -145,7 +160,7 @@ fn check_var_files(work: &Terraform, files: &Tree<'_>) -> Result<(), String> {
     match work
         .var_files
         .iter()
-        .find(|path| !(files.contains_key(*path) && ends(path)))
+        .find(|path| !(files.contains_key(path.as_str()) && ends(path)))
     {
         Some(path) => Err(format!("the bundle has no variable file {path:?}")),
         None => Ok(()),

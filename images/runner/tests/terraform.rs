@@ -427,7 +427,7 @@ async fn work_that_makes_no_sense_is_refused_before_terraform_runs() {
         (
             ask(Mode::Plan, &[(Bundle, b"no archive".to_vec())]),
             Kind::BadInput,
-            "archive",
+            "the bundle is damaged",
         ),
     ] {
         let run = ask.run(api.described()).await;

@@ -1,11 +1,11 @@
 //! The folder of one run, in memory: sources, state, plan and secrets, each for this user alone.
 
-use std::fs::DirBuilder;
-use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
+use std::fs::{DirBuilder, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
 
-use super::unpack::{self, Tree};
+use super::Tree;
 use crate::inputs::Inputs;
 use crate::places::Places;
 
@@ -33,14 +33,14 @@ impl Folder {
             // The volume itself belongs to root; what is in it is closed to everyone else.
             DirBuilder::new().mode(0o700).create(path)?;
         }
-        unpack::write(files, &folder.source())?;
+        write(files, &folder.source())?;
         for (path, bytes) in [
             (folder.state(), &inputs.state),
             (folder.plan(), &inputs.plan),
             (folder.variables(), &inputs.variables),
         ] {
             if let Some(bytes) = bytes {
-                unpack::write_new(&path, bytes)?;
+                write_new(&path, bytes)?;
             }
         }
         let mirror = places.providers.to_string_lossy();
@@ -48,7 +48,7 @@ impl Folder {
             "disable_checkpoint = true\n\
              provider_installation {{\n  filesystem_mirror {{\n    path = \"{mirror}\"\n  }}\n}}\n"
         );
-        unpack::write_new(&folder.settings(), settings.as_bytes())?;
+        write_new(&folder.settings(), settings.as_bytes())?;
         Ok(folder)
     }
 
@@ -104,5 +104,51 @@ impl Folder {
     #[must_use]
     pub fn modules(&self) -> PathBuf {
         self.data().join("modules/modules.json")
+    }
+}
+
+/// Writes the sources, for this user alone and without execute bits.
+fn write(files: &Tree<'_>, folder: &Path) -> io::Result<()> {
+    for (path, bytes) in files {
+        let path = folder.join(path);
+        if let Some(parent) = path.parent() {
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(parent)?;
+        }
+        write_new(&path, bytes)?;
+    }
+    Ok(())
+}
+
+/// Writes a file that is not there yet, for this user alone.
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = File::options();
+    options.write(true).create_new(true).mode(0o600);
+    options.open(path)?.write_all(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn files_come_out_for_this_user_alone_and_not_executable() {
+        let files = Tree::from([("main.tf", &b"a"[..]), ("modules/x/main.tf", b"b")]);
+        let folder = tempfile::tempdir().unwrap();
+        write(&files, folder.path()).unwrap();
+        let written = folder.path().join("modules/x/main.tf");
+        assert_eq!(fs::read(&written).unwrap(), b"b");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(&written), 0o600);
+        assert_eq!(mode(written.parent().unwrap()), 0o700);
+        assert!(
+            write(&files, folder.path()).is_err(),
+            "nothing is written over"
+        );
     }
 }

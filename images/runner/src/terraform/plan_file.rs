@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sandbox_bundle::BundlePath;
 use serde::Deserialize;
 
+use super::Tree;
 use super::lock::Locks;
-use super::unpack::Tree;
 use super::zip::{self, ZipError};
 
 const SNAPSHOT: &str = "tfconfig/";
@@ -118,8 +119,10 @@ impl Modules {
 fn folder(dir: &str) -> Result<String, Difference> {
     match dir {
         "" | "." => Ok(String::new()),
-        dir if super::unpack::is_plain(dir) => Ok(format!("{dir}/")),
-        _ => Err(Difference::Manifest),
+        dir => match dir.parse::<BundlePath>() {
+            Ok(_) => Ok(format!("{dir}/")),
+            Err(_) => Err(Difference::Manifest),
+        },
     }
 }
 
@@ -129,7 +132,7 @@ fn files_of<'a>(bundle: &'a Tree<'_>, folder: &str) -> impl Iterator<Item = (&'a
         let name = path.strip_prefix(folder)?;
         // Terraform goes by the case, too.
         let is_configuration = [".tf", ".tf.json"].iter().any(|end| name.ends_with(end));
-        (is_configuration && !name.contains('/')).then_some((path.as_str(), *bytes))
+        (is_configuration && !name.contains('/')).then_some((*path, *bytes))
     })
 }
 
@@ -149,7 +152,7 @@ mod tests {
             ("m/note.txt", b"x"),
             ("other/main.tf", b"not used"),
         ];
-        files.map(|(path, bytes)| (path.to_owned(), bytes)).into()
+        files.into()
     }
 
     /// The plan of that bundle, with some entries added or changed.
