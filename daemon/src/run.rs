@@ -1,5 +1,6 @@
 //! `sandboxd run`: opens everything in order, serves, and gives everything back in order.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -162,6 +163,16 @@ pub fn load_policy(
     if let Some(unknown) = policy.principals().find(|p| !principals.has_agent(p)) {
         anyhow::bail!(
             "the policy {} names the principal {unknown}, which is not in [agents] of sandboxd.toml",
+            config.policy.file.display()
+        );
+    }
+    // An approver is never the one who asks: no principal is both.
+    let people = principals.of(Role::Approver).map(|(_, name)| name);
+    let people = people.collect::<BTreeSet<_>>().len();
+    if let Some((rule, quorum)) = policy.quorums().find(|(_, q)| *q as usize > people) {
+        anyhow::bail!(
+            "the rule {rule} of the policy {} asks for {quorum} people, and [approvers] of sandboxd.toml names \
+             {people}: no approval by it could ever be granted",
             config.policy.file.display()
         );
     }

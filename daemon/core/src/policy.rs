@@ -229,6 +229,14 @@ impl Policy {
             .flatten()
     }
 
+    /// The rules that ask people, each with how many it asks for.
+    pub fn quorums(&self) -> impl Iterator<Item = (&RuleName, u32)> {
+        self.rules.iter().filter_map(|rule| match rule.effect {
+            Effect::RequireApproval { quorum, .. } => Some((&rule.name, quorum)),
+            Effect::Allow | Effect::Deny { .. } => None,
+        })
+    }
+
     /// The rules there are.
     #[must_use]
     pub fn rule_count(&self) -> usize {

@@ -167,3 +167,35 @@ fn a_command_to_notify_is_named_by_its_absolute_path() {
         "a list, not a line"
     );
 }
+
+#[test]
+fn a_rule_that_asks_for_more_people_than_there_are_is_named() {
+    let policy = tempfile::NamedTempFile::new().unwrap();
+    let rule = |quorum: u32| {
+        format!(
+            "version: 1\nrules:\n  - name: two-look\n    principals: [demo-agent]\n    actions: [terraform_apply]\n    \
+             roots: [demo]\n    effect:\n      require_approval: {{ quorum: {quorum}, expires_after_minutes: 30 }}\n"
+        )
+    };
+    let with = |text: &str, quorum: u32| {
+        std::fs::write(policy.path(), rule(quorum)).unwrap();
+        let text = format!("{text}[policy]\nfile = '{}'\n", policy.path().display());
+        let (config, principals) = load(&text).unwrap();
+        crate::run::load_policy(&config, &principals).map_err(|e| e.to_string())
+    };
+    // Two uids of one person are one.
+    let one = GOOD.replace("[4002]", "[4002, 4003]");
+    assert!(with(&one, 1).is_ok());
+    let e = with(&one, 2).unwrap_err();
+    assert!(
+        e.contains("rule two-look") && e.contains("asks for 2 people"),
+        "{e}"
+    );
+    let two = GOOD.replace(
+        "demo-approver = [4002]",
+        "demo-approver = [4002]\nann = [4003]",
+    );
+    assert!(with(&two, 2).is_ok());
+    let none = GOOD.replace("demo-approver = [4002]", "");
+    assert!(with(&none, 1).unwrap_err().contains("names 0"));
+}

@@ -103,6 +103,8 @@ impl Root {
             set(config, "limits", "in_flight", 64);
             let demo = config["roots"]["demo"].as_table_mut().unwrap();
             demo.insert("folder".to_owned(), folder.into());
+            // A policy may ask for two.
+            set(config, "approvers", "second-approver", vec![100_078]);
             edit(config);
         });
     }
