@@ -62,7 +62,7 @@ pub enum VaultError {
         status: u16,
         /// Which call.
         call: &'static str,
-        /// Vault's own words, clipped.
+        /// Vault's own words, clipped, each on one line.
         words: Vec<String>,
     },
     /// It answered something else than was asked for.
@@ -362,7 +362,9 @@ fn meaning(call: &'static str, error: RestError) -> VaultError {
             if sealed {
                 return VaultError::Sealed;
             }
-            let clip = |e: String| e.trim().chars().take(300).collect();
+            // Vault lists several errors on lines of their own.
+            let line = |e: String| e.split_whitespace().collect::<Vec<_>>().join(" ");
+            let clip = |e: String| line(e).chars().take(300).collect();
             VaultError::Refused {
                 status: code,
                 call,
