@@ -10,6 +10,7 @@
 //! itself, after ten minutes; nothing else can, since no one but the issuer may touch them.
 
 mod lease;
+mod login;
 mod mounts;
 mod prover;
 mod session;
@@ -34,6 +35,7 @@ use crate::sandbox::{Cluster, ClusterError};
 use crate::store::{LeaseScope, OpenLease, Store, StoreError};
 
 pub use lease::{Lease, Revoked};
+pub use login::{Login, LoginError};
 pub use prover::{Answer, Prover};
 pub(crate) use trial::{Issued as TrialCredential, Trial};
 pub use vault::{Health, VaultError};
@@ -126,8 +128,8 @@ pub struct Broker(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    vault: Vault,
-    sessions: Sessions,
+    vault: Arc<Vault>,
+    sessions: Arc<Sessions>,
     mounts: Mounts,
     prover: Prover,
     cluster: Cluster,
@@ -140,6 +142,8 @@ struct Inner {
 /// What the broker works with.
 #[derive(Debug)]
 pub struct BrokerParts {
+    /// The login that it asks under.
+    pub login: Login,
     /// To ask the API server about tokens.
     pub cluster: Cluster,
     /// The journal.
@@ -167,21 +171,21 @@ impl Broker {
     /// Prepares a broker. Vault is not asked for anything yet.
     ///
     /// # Errors
-    /// When the configuration's files cannot be read or the client cannot be made.
+    /// When the client to the API server cannot be made.
     pub fn new(config: &config::Vault, parts: BrokerParts) -> anyhow::Result<Self> {
         let BrokerParts {
+            login,
             cluster,
             store,
             audit,
             clock,
             lifetime,
         } = parts;
-        let vault = Vault::new(config)?;
         let prover = Prover::new(&cluster)?;
         Ok(Self(Arc::new(Inner {
-            sessions: Sessions::new(config.clone(), store.clone(), clock.clone()),
+            vault: login.vault,
+            sessions: login.sessions,
             mounts: Mounts::new(config.mounts.clone()),
-            vault,
             prover,
             cluster,
             store,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use sandbox_bundle::ProviderSource;
-use sandbox_core::names::{MountName, NamespaceName, PrincipalName, RootName};
+use sandbox_core::names::{KeyName, MountName, NamespaceName, PrincipalName, RootName};
 use serde::Deserialize;
 
 pub use roots::{Root, StateKind};
@@ -124,6 +124,20 @@ pub struct Vault {
     pub namespace: Option<String>,
     /// Kubernetes engines, all set up alike; leases are spread over them.
     pub mounts: Vec<MountName>,
+    /// The key that plans and states are encrypted with. Without it they are kept as they are.
+    #[serde(default)]
+    pub transit: Option<Transit>,
+}
+
+/// `vault.transit`: a key that never leaves Vault. It wraps the keys that data is encrypted with here.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Transit {
+    /// Where the engine is mounted.
+    #[serde(default = "transit")]
+    pub mount: MountName,
+    /// Its key.
+    pub key: KeyName,
 }
 
 /// `[sandbox]`
@@ -259,6 +273,10 @@ fn sandbox_issuer() -> NamespaceName {
 #[expect(clippy::expect_used, reason = "a constant that a test reads")]
 fn approle() -> MountName {
     "approle".parse().expect("a DNS label")
+}
+#[expect(clippy::expect_used, reason = "a constant that a test reads")]
+fn transit() -> MountName {
+    "transit".parse().expect("a DNS label")
 }
 fn api_server_name() -> String {
     "kubernetes.default.svc".to_owned()

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::actions::PageKey;
 use crate::approve::Approvals;
 use crate::audit::Audit;
-use crate::broker::Broker;
+use crate::broker::{Broker, Login};
 use crate::clock::Clock;
 use crate::config::Limits;
 use crate::decide::PolicyInForce;
@@ -52,6 +52,8 @@ pub struct Parts {
     pub approvals: Approvals,
     /// Where credentials come from.
     pub broker: Broker,
+    /// Where keys for what is kept come from.
+    pub login: Login,
     /// Where work runs.
     pub sandboxes: Sandboxes,
     /// Terraform's roots.

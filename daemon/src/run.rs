@@ -16,7 +16,7 @@ use tonic::transport::Server;
 use crate::actions::PageKey;
 use crate::approve::{ApprovalParts, Approvals};
 use crate::audit::{Audit, OpenReport, Settings};
-use crate::broker::{Broker, BrokerParts};
+use crate::broker::{Broker, BrokerParts, Login};
 use crate::clock::Clock;
 use crate::config::{Config, Principals, Role};
 use crate::decide::{self, PolicyInForce};
@@ -79,7 +79,9 @@ pub async fn run(config_path: &Path) -> anyhow::Result<()> {
     let leftovers = Leftovers::read(&store).await?;
 
     let cluster = Cluster::open(&config.kubernetes.kubeconfig).await?;
+    let login = Login::new(&config.vault, store.clone(), clock.clone())?;
     let broker_parts = BrokerParts {
+        login: login.clone(),
         cluster: cluster.clone(),
         store: store.clone(),
         audit: audit.clone(),
@@ -111,6 +113,7 @@ pub async fn run(config_path: &Path) -> anyhow::Result<()> {
         policy: PolicyInForce::new(policy),
         approvals,
         broker: Broker::new(&config.vault, broker_parts)?,
+        login,
         sandboxes,
         roots: Roots::new(config.roots.clone()),
         keyed: Keyed::open(&config.state.directory).context("could not open the key of digests")?,

@@ -1,10 +1,12 @@
 //! What must survive a crash: requests, leases and Jobs, each written down before and after its effect.
 //!
 //! One thread owns the connection; everyone else sends it a closure and waits. A method here is one
-//! transaction and one sentence. No credential is ever stored. Saved plans and Terraform states are, and
-//! hold secrets in plain text: the folder is closed to everybody else, and what is deleted is overwritten.
+//! transaction and one sentence. No credential is ever stored. Saved plans and Terraform states are, with the
+//! secrets in them: encrypted where a key of Vault's is configured, else as they are. The folder is closed to
+//! everybody else, and what is deleted is overwritten.
 
 mod approvals;
+mod envelope;
 mod jobs;
 mod leases;
 mod logins;
@@ -22,6 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 #[cfg(test)]
 pub(crate) use approvals::fixture;
 pub use approvals::{NewApproval, StoredApproval, UnfinishedApply};
+pub use envelope::{DataKey, Envelope, EnvelopeError, Of};
 pub use jobs::OpenJob;
 pub use leases::{LeaseKey, LeaseScope, OpenLease};
 pub use plans::{AppliedBundle, MadeFrom, NewPlan, PlanKey, StoredPlan};

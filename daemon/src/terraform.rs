@@ -5,6 +5,7 @@
 //! everything it was bound to was worked out again and found the same.
 
 mod apply;
+mod at_rest;
 mod check;
 mod check_root;
 mod failed;

@@ -107,6 +107,11 @@ name!(
     check_dns_label
 );
 name!(
+    /// A key of Vault's transit engine: one path segment that is a DNS label, e.g. `agent-sandbox`.
+    KeyName,
+    check_dns_label
+);
+name!(
     /// A Terraform root, as the configuration names it: a DNS label, e.g. `demo`.
     RootName,
     check_dns_label

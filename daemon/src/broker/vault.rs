@@ -1,5 +1,7 @@
 //! The calls to Vault or OpenBao, and what its errors mean. The only place that names vaultrs.
 
+mod own;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

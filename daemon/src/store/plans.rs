@@ -1,13 +1,12 @@
-//! Saved plans and packed sources. A plan file holds secrets in plain text: it is kept for as long as it
-//! may be applied, and overwritten when it may not.
+//! Saved plans and packed sources. A plan file holds secrets: it is kept for as long as it may be applied, and
+//! overwritten when it may not.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction};
 use sandbox_core::ids::RequestId;
 use sandbox_core::names::RootName;
 use sandbox_core::plan::PlanFacts;
-use secrecy::{ExposeSecret as _, SecretSlice};
 
-use super::{Store, StoreError, millis};
+use super::{Envelope, Of, Store, StoreError, millis};
 
 const BUNDLE: &str =
     "INSERT INTO bundle (digest, tar) VALUES (?1, ?2) ON CONFLICT (digest) DO NOTHING";
@@ -65,8 +64,8 @@ pub struct NewPlan {
     pub tar: Vec<u8>,
     /// SHA-256 of the plan file.
     pub digest: [u8; 32],
-    /// The plan file.
-    pub bytes: SecretSlice<u8>,
+    /// The plan file, as it is kept.
+    pub bytes: Envelope,
     /// What it does.
     pub facts: PlanFacts,
     /// Terraform's own words, JSON; for approvers alone.
@@ -85,8 +84,8 @@ pub struct StoredPlan {
     pub from: MadeFrom,
     /// SHA-256 of the plan file.
     pub digest: [u8; 32],
-    /// The plan file, for as long as it may be applied.
-    pub bytes: Option<SecretSlice<u8>>,
+    /// The plan file as it is kept, for as long as it may be applied.
+    pub bytes: Option<Envelope>,
     /// What it does.
     pub facts: PlanFacts,
     /// Terraform's own words, JSON; for approvers alone.
@@ -106,6 +105,17 @@ pub struct AppliedBundle {
     pub applied_ms: i64,
 }
 
+impl StoredPlan {
+    /// What its row is of.
+    #[must_use]
+    pub fn of(&self) -> Of<'_> {
+        Of::Plan {
+            root: &self.root,
+            digest: &self.digest,
+        }
+    }
+}
+
 impl Store {
     /// Keeps a plan, its source and what it says, and lets go of what cannot be applied any more.
     ///
@@ -116,11 +126,6 @@ impl Store {
             .map_err(|e| StoreError::Unreadable(format!("what the plan says ({e})")))?;
         self.write(move |tx| {
             tx.execute(BUNDLE, (new.from.bundle, &new.tar))?;
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "a saved plan goes into the journal, which is closed to everybody else"
-            )]
-            let bytes = new.bytes.expose_secret();
             tx.execute(
                 PLAN,
                 rusqlite::params![
@@ -131,7 +136,7 @@ impl Store {
                     new.from.lineage,
                     number(new.from.serial),
                     new.digest,
-                    bytes,
+                    new.bytes.as_row(),
                     facts,
                     new.diagnostics,
                     millis(now_ms),
@@ -290,7 +295,7 @@ fn read(row: &Row<'_>) -> Result<StoredPlan, StoreError> {
             serial: row.get::<_, i64>(5)?.unsigned_abs(),
         },
         digest: row.get(6)?,
-        bytes: row.get::<_, Option<Vec<u8>>>(7)?.map(SecretSlice::from),
+        bytes: row.get::<_, Option<Vec<u8>>>(7)?.map(Envelope::of_row),
         facts: serde_json::from_str(&facts).map_err(|_| bad("facts"))?,
         diagnostics: row.get(9)?,
         made_ms: row.get(10)?,

@@ -1,12 +1,11 @@
-//! Terraform states: every version that Terraform wrote, as soon as it did. They hold secrets in plain text.
+//! Terraform states: every version that Terraform wrote, as soon as it did. They hold secrets.
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 use sandbox_core::ids::RequestId;
 use sandbox_core::names::RootName;
-use secrecy::{ExposeSecret as _, SecretSlice};
 
 use super::plans::number;
-use super::{Store, StoreError, millis};
+use super::{Envelope, Of, Store, StoreError, millis};
 
 const ADD: &str = "INSERT INTO state_version (root, lineage, serial, bytes, request, made_ms) \
      VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -28,8 +27,8 @@ pub struct NewState {
     pub lineage: String,
     /// Terraform's count of its versions.
     pub serial: u64,
-    /// The state file.
-    pub bytes: SecretSlice<u8>,
+    /// The state file, as it is kept.
+    pub bytes: Envelope,
     /// The apply that made it; `None` when an operator brought it.
     pub request: Option<RequestId>,
 }
@@ -40,10 +39,22 @@ pub struct StoredState {
     pub lineage: String,
     /// Terraform's count of its versions.
     pub serial: u64,
-    /// The state file.
-    pub bytes: SecretSlice<u8>,
+    /// The state file, as it is kept.
+    pub bytes: Envelope,
     /// When it was kept, in milliseconds since the Unix epoch.
     pub made_ms: i64,
+}
+
+impl StoredState {
+    /// What its row is of.
+    #[must_use]
+    pub fn of<'a>(&'a self, root: &'a RootName) -> Of<'a> {
+        Of::State {
+            root,
+            lineage: &self.lineage,
+            serial: self.serial,
+        }
+    }
 }
 
 impl Store {
@@ -87,7 +98,7 @@ impl Store {
                 Ok(StoredState {
                     lineage: row.get(0)?,
                     serial: row.get::<_, i64>(1)?.unsigned_abs(),
-                    bytes: SecretSlice::from(row.get::<_, Vec<u8>>(2)?),
+                    bytes: Envelope::of_row(row.get(2)?),
                     made_ms: row.get(3)?,
                 })
             });
@@ -105,16 +116,11 @@ fn stands(connection: &Connection, root: &RootName) -> Result<Option<(String, u6
 }
 
 fn add(tx: &Transaction<'_>, new: &NewState, now_ms: u64) -> Result<(), StoreError> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a state goes into the journal, which is closed to everybody else"
-    )]
-    let bytes = new.bytes.expose_secret();
     let row = (
         new.root.as_str(),
         &new.lineage,
         number(new.serial),
-        bytes,
+        new.bytes.as_row(),
         new.request.map(|id| id.to_string()),
         millis(now_ms),
     );

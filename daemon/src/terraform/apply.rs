@@ -8,21 +8,20 @@ use sandbox_core::names::RuleName;
 use sandbox_core::parameters::{ActionName, TerraformApply};
 use sandbox_core::plan::PlanFacts;
 use sandbox_core::policy::Decision;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretSlice};
 use tokio::sync::watch;
 
 use super::kept::{Current, current, made_from, make, mark, root_of, stored};
 use super::launch::Launch;
 use super::shown::shown;
 use super::source::{Source, sha256};
-use super::{Root, run};
+use super::{Root, at_rest, run};
 use crate::actions::terraform as told;
 use crate::approve::{OpenApproval, Opened, Shown, Use, no_such_approval, store_failed};
 use crate::broker::Rung;
 use crate::config::StateKind;
 use crate::report::{Code, Failure};
 use crate::request::{Parts, Report, Request, State, Stay, lost_trail};
-use crate::store::StoredPlan;
 
 /// Opens an approval for a root's plan, or applies the plan of one that was granted.
 pub(crate) async fn apply(
@@ -112,7 +111,8 @@ impl Call<'_> {
             return Ok(told::marked(report, mark.as_deref()));
         }
         let policy = self.decide(&plan.facts).await?;
-        let binding = self.binding(&policy, state.as_ref(), &plan)?;
+        let plan_file = at_rest::plan_file(parts, &plan).await?;
+        let binding = self.binding(&policy, state.as_ref(), (&plan.facts, plan_file.as_ref()))?;
         let opened = parts.approvals.open(OpenApproval {
             root: root.name.clone(),
             plan: plan.key,
@@ -146,11 +146,14 @@ impl Call<'_> {
             stay,
         } = self;
         let approval = parts.approvals.find_own(&request.principal, id).await?;
+        no_credential_at_large(parts, root).await?;
         let plan = stored(parts, approval.plan).await?;
         let state = current(parts, root).await?;
         let policy = self.decide(&plan.facts).await?;
-        let binding = self.binding(&policy, state.as_ref(), &plan)?;
-        no_credential_at_large(parts, root).await?;
+        let plan_file = at_rest::plan_file(parts, &plan).await?;
+        let binding = self.binding(&policy, state.as_ref(), (&plan.facts, plan_file.as_ref()))?;
+        // Before the approval is used up: without it no state of the apply could be kept.
+        let data_key = at_rest::key(parts).await?;
         let grant = parts.approvals.consume(Use {
             approval: id,
             principal: request.principal.clone(),
@@ -165,6 +168,8 @@ impl Call<'_> {
             source,
             state: state.as_ref(),
             plan: &plan,
+            plan_file: plan_file.as_ref(),
+            data_key: data_key.as_ref(),
         };
         let applied = launch.run(grant, stay).await?;
         Ok(told::applied(request.id, &root.name, id, &applied))
@@ -209,10 +214,10 @@ impl Call<'_> {
         &self,
         policy: &Asked,
         state: Option<&Current>,
-        plan: &StoredPlan,
+        (facts, plan_file): (&PlanFacts, Option<&SecretSlice<u8>>),
     ) -> Result<Binding, Failure> {
         let root = self.root;
-        let rung = run::rung_of(&plan.facts.writes);
+        let rung = run::rung_of(&facts.writes);
         let scope = run::scope(root, rung)?.role();
         let (lineage, serial) = state.map(Current::head).unwrap_or_default();
         let parameters = serde_json::json!({ "root": root.name }).to_string();
@@ -227,7 +232,7 @@ impl Call<'_> {
             workspace: &root.settings.workspace,
             variables: self.source.variables_digest,
             image: self.parts.sandboxes.image(),
-            plan: digest_of(plan),
+            plan: digest_of(plan_file),
             state_lineage: lineage,
             state_serial: serial,
             scope: &scope,
@@ -259,13 +264,13 @@ async fn no_credential_at_large(parts: &Parts, root: &Root) -> Result<(), Failur
 }
 
 /// Of the bytes that would be applied, not of what was written beside them.
-fn digest_of(plan: &StoredPlan) -> [u8; 32] {
+fn digest_of(plan_file: Option<&SecretSlice<u8>>) -> [u8; 32] {
     #[expect(
         clippy::disallowed_methods,
         reason = "a saved plan goes through a hash, and nowhere else"
     )]
-    let bytes_kept = plan.bytes.as_ref().map(ExposeSecret::expose_secret);
-    sha256(bytes_kept.unwrap_or_default())
+    let bytes = plan_file.map(ExposeSecret::expose_secret);
+    sha256(bytes.unwrap_or_default())
 }
 
 fn denied(reason: &str) -> Failure {

@@ -10,13 +10,13 @@ use zeroize::Zeroizing;
 
 use super::run::{self, Inputs};
 use super::source::{Source, sha256};
-use super::{Root, failed};
+use super::{Root, at_rest, failed};
 use crate::actions::terraform::{marked, planned};
 use crate::approve::store_failed;
 use crate::config::StateKind;
 use crate::report::{Code, Failure, chain};
 use crate::request::{Parts, Report, Request, State, Stay};
-use crate::store::{MadeFrom, NewPlan, PlanKey, StoredPlan};
+use crate::store::{MadeFrom, NewPlan, Of, PlanKey, StoredPlan};
 
 /// Plans a root, and keeps the plan.
 pub(crate) async fn plan(
@@ -66,8 +66,11 @@ pub(super) async fn current(parts: &Parts, root: &Root) -> Result<Option<Current
     match &root.settings.state {
         StateKind::Managed => {
             let newest = parts.store.newest_state(root.name.clone()).await;
-            Ok(newest.map_err(|e| store_failed(&e))?.map(|state| Current {
-                bytes: state.bytes,
+            let Some(state) = newest.map_err(|e| store_failed(&e))? else {
+                return Ok(None);
+            };
+            Ok(Some(Current {
+                bytes: at_rest::state_file(parts, &root.name, &state).await?,
                 lineage: state.lineage,
                 serial: state.serial,
                 age: None,
@@ -136,6 +139,7 @@ pub(super) async fn make(
     source: &Source,
     state: Option<&Current>,
 ) -> Result<StoredPlan, Failure> {
+    let data_key = at_rest::key(parts).await?;
     let inputs = Inputs {
         bundle: &source.tar,
         state: state.map(Current::expose),
@@ -162,13 +166,18 @@ pub(super) async fn make(
     let json = run::facts(stay.part(1, 2), root, &inputs).await?;
     let facts = read(&json, root, parts)?;
     drop(json);
+    let digest = sha256(&made.plan);
+    let of = Of::Plan {
+        root: &root.name,
+        digest: &digest,
+    };
     let new = NewPlan {
         root: root.name.clone(),
         request: request.id,
         from: made_from(source, root, parts, state),
         tar: source.tar.clone(),
-        digest: sha256(&made.plan),
-        bytes: SecretSlice::from(made.plan.to_vec()),
+        digest,
+        bytes: at_rest::close(&made.plan, of, data_key.as_ref())?,
         facts,
         diagnostics: diagnostics_json(&made.result.diagnostics),
     };

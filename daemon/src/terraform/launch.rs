@@ -4,7 +4,7 @@ use sandbox_core::approval::Grant;
 use sandbox_core::audit::EventName;
 use sandbox_proto::runner::v1::terraform_result::Outcome;
 use sandbox_proto::runner::v1::{self as wire};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretSlice};
 
 use super::kept::{Current, tell_failure};
 use super::progress::{Heard, Progress};
@@ -16,7 +16,7 @@ use crate::actions::count;
 use crate::approve::store_failed;
 use crate::report::{Code, Failure, chain};
 use crate::request::{Parts, Request, Stay};
-use crate::store::StoredPlan;
+use crate::store::{DataKey, StoredPlan};
 
 /// What an apply is made of, all of it checked.
 pub(super) struct Launch<'a> {
@@ -26,6 +26,10 @@ pub(super) struct Launch<'a> {
     pub(super) source: &'a Source,
     pub(super) state: Option<&'a Current>,
     pub(super) plan: &'a StoredPlan,
+    /// The plan file, while it is kept.
+    pub(super) plan_file: Option<&'a SecretSlice<u8>>,
+    /// What its states are encrypted with.
+    pub(super) data_key: Option<&'a DataKey>,
 }
 
 impl Launch<'_> {
@@ -46,7 +50,7 @@ impl Launch<'_> {
             clippy::disallowed_methods,
             reason = "the approved plan goes to the sandbox's memory, as an input of its run"
         )]
-        let bytes = plan.bytes.as_ref().map(ExposeSecret::expose_secret);
+        let bytes = self.plan_file.map(ExposeSecret::expose_secret);
         let Some(bytes) = bytes else {
             return Err(Failure::new(
                 Code::Internal,
@@ -59,7 +63,7 @@ impl Launch<'_> {
             plan: Some(bytes),
             variables: None,
         };
-        let mut states = States::new(&parts.store, &parts.clock, &root.name, request.id);
+        let mut states = States::new(parts, root, request.id, self.data_key);
         let writes = &plan.facts.writes;
         let ran = run::apply(stay.launched(), root, &inputs, writes, &mut states).await;
         let kept = states.kept;

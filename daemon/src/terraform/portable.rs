@@ -13,13 +13,15 @@ use sandbox_core::names::RootName;
 use sandbox_core::plan::not_of_root;
 use secrecy::{ExposeSecret as _, SecretSlice};
 use serde::Deserialize;
+use zeroize::Zeroizing;
 
 use super::state::Head;
 use crate::audit::{Audit, Settings};
+use crate::broker::Login;
 use crate::clock::Clock;
 use crate::config::{self, Config, StateKind};
 use crate::run::config_path;
-use crate::store::{NewState, Store};
+use crate::store::{Envelope, NewState, Of, Store, StoredState};
 
 /// The Terraform whose states are taken: the one of the image, and those before it.
 const NEWEST_TERRAFORM: (u64, u64) = (1, 11);
@@ -82,10 +84,12 @@ struct Stopped {
     audit: Audit,
     store: Store,
     clock: Clock,
+    /// Where a key of Vault's is configured.
+    login: Option<Login>,
 }
 
 impl Stopped {
-    fn open(name: &RootName, config: Option<PathBuf>) -> anyhow::Result<Self> {
+    fn now(name: &RootName, config: Option<PathBuf>) -> anyhow::Result<Self> {
         let uid = rustix::process::geteuid().as_raw();
         let (config, _) = Config::load(&config_path(config), uid)?;
         crate::run::check_state_folder(&config.state.directory, uid)?;
@@ -99,19 +103,57 @@ impl Stopped {
         let directory = &config.state.directory;
         let (audit, _) = Audit::open(directory, Settings::default(), clock.clone())
             .context("the trail is not free; stop sandboxd first")?;
+        let store = Store::open(directory).context("could not open the database")?;
+        let login = config.vault.transit.as_ref();
+        let login = login.map(|_| Login::new(&config.vault, store.clone(), clock.clone()));
         Ok(Self {
             root: root.clone(),
             audit,
-            store: Store::open(directory).context("could not open the database")?,
+            store,
             clock,
+            login: login.transpose()?,
         })
+    }
+
+    /// The state as it goes into the journal.
+    async fn close(&self, bytes: &[u8], of: Of<'_>) -> anyhow::Result<Envelope> {
+        let key = match &self.login {
+            Some(login) => login
+                .data_key()
+                .await
+                .context("there is no key to encrypt it with")?,
+            None => None,
+        };
+        Ok(Envelope::close(bytes, of, key.as_ref())?)
+    }
+
+    /// The state as it goes into a file.
+    async fn open_state(
+        &self,
+        root: &RootName,
+        kept: &StoredState,
+    ) -> anyhow::Result<SecretSlice<u8>> {
+        let opened = match &self.login {
+            Some(login) => login.open(&kept.bytes, kept.of(root)).await?,
+            None => kept.bytes.open(kept.of(root), None)?,
+        };
+        Ok(opened)
+    }
+
+    async fn end(self) -> anyhow::Result<()> {
+        if let Some(login) = &self.login {
+            login.end().await;
+        }
+        self.audit.close().await?;
+        Ok(())
     }
 }
 
 #[expect(clippy::print_stdout, reason = "the answer to a command")]
 async fn import(args: Import) -> anyhow::Result<ExitCode> {
-    let stopped = Stopped::open(&args.root, args.config)?;
+    let stopped = Stopped::now(&args.root, args.config)?;
     let bytes = std::fs::read(&args.file)
+        .map(Zeroizing::new)
         .with_context(|| format!("could not read {}", args.file.display()))?;
     let head = check(&bytes, &stopped.root)
         .map_err(|why| anyhow::anyhow!("{} was not imported: {why}", args.file.display()))?;
@@ -131,6 +173,13 @@ async fn import(args: Import) -> anyhow::Result<ExitCode> {
             kept.serial
         );
     }
+    let of = Of::State {
+        root: &args.root,
+        lineage: &head.lineage,
+        serial: head.serial,
+    };
+    let closed = stopped.close(&bytes, of).await;
+    let closed = closed.with_context(|| format!("{} was not imported", args.file.display()))?;
     let before = kept.map_or_else(
         || "none".to_owned(),
         |kept| format!("{} {}", kept.lineage, kept.serial),
@@ -146,12 +195,12 @@ async fn import(args: Import) -> anyhow::Result<ExitCode> {
         root: args.root.clone(),
         lineage: head.lineage,
         serial,
-        bytes: SecretSlice::from(bytes),
+        bytes: closed,
         request: None,
     };
     let now_ms = stopped.clock.now_ms();
     stopped.store.replace_state(new, now_ms).await?;
-    stopped.audit.close().await?;
+    stopped.end().await?;
     println!(
         "The root {} now has state {lineage}, serial {serial}.",
         args.root
@@ -161,9 +210,12 @@ async fn import(args: Import) -> anyhow::Result<ExitCode> {
 
 #[expect(clippy::print_stdout, reason = "the answer to a command")]
 async fn export(args: Export) -> anyhow::Result<ExitCode> {
-    let stopped = Stopped::open(&args.root, args.config)?;
+    let stopped = Stopped::now(&args.root, args.config)?;
     let kept = stopped.store.newest_state(args.root.clone()).await?;
     let kept = kept.with_context(|| format!("the root {} has no state", args.root))?;
+    let opened = stopped.open_state(&args.root, &kept).await;
+    let opened =
+        opened.with_context(|| format!("the state of the root {} cannot be read", args.root))?;
     let mut file = new_file(&args.file)?;
     let event = Event::new(EventName::StateExported)
         .with("root", args.root.as_str())
@@ -174,9 +226,9 @@ async fn export(args: Export) -> anyhow::Result<ExitCode> {
         clippy::disallowed_methods,
         reason = "into the file that the operator asked for, 0600"
     )]
-    file.write_all(kept.bytes.expose_secret())?;
+    file.write_all(opened.expose_secret())?;
     file.sync_all()?;
-    stopped.audit.close().await?;
+    stopped.end().await?;
     println!(
         "{} has state {}, serial {}, of the root {}. It holds secrets in plain text.",
         args.file.display(),

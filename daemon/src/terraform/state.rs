@@ -1,17 +1,15 @@
 //! States: what of one is looked at, and how those that an apply writes are kept, with what it tells of itself.
 
 use sandbox_core::ids::RequestId;
-use sandbox_core::names::RootName;
 use sandbox_proto::runner::v1::artifact::Kind;
 use sandbox_proto::runner::v1::{Operation, Output, TerraformResult, output};
-use secrecy::SecretSlice;
 use serde::Deserialize;
 
-use crate::clock::Clock;
+use super::{Root, at_rest};
 use crate::report::{Code, Failure, chain};
-use crate::request::Keep;
+use crate::request::{Keep, Parts};
 use crate::sandbox::Made;
-use crate::store::{NewState, Store, StoreError};
+use crate::store::{DataKey, NewState, Of, StoreError};
 
 /// What tells one state from another.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
@@ -40,11 +38,11 @@ impl Head {
 }
 
 /// Keeps each state of an apply as soon as it comes, so that a lost sandbox costs at most what was under way.
-pub(super) struct States {
-    store: Store,
-    clock: Clock,
-    root: RootName,
+pub(super) struct States<'a> {
+    parts: &'a Parts,
+    root: &'a Root,
     request: RequestId,
+    data_key: Option<&'a DataKey>,
     /// Whether a sandbox may have the work.
     pub(super) sent: bool,
     /// How many were kept.
@@ -55,22 +53,42 @@ pub(super) struct States {
     pub(super) result: Option<TerraformResult>,
 }
 
-impl States {
-    pub(super) fn new(store: &Store, clock: &Clock, root: &RootName, request: RequestId) -> Self {
+impl<'a> States<'a> {
+    pub(super) fn new(
+        parts: &'a Parts,
+        root: &'a Root,
+        request: RequestId,
+        data_key: Option<&'a DataKey>,
+    ) -> Self {
         Self {
-            store: store.clone(),
-            clock: clock.clone(),
-            root: root.clone(),
+            parts,
+            root,
             request,
+            data_key,
             sent: false,
             kept: 0,
             operations: Vec::new(),
             result: None,
         }
     }
+
+    fn encrypted(&self, head: &Head, bytes: &[u8]) -> Result<NewState, Failure> {
+        let of = Of::State {
+            root: &self.root.name,
+            lineage: &head.lineage,
+            serial: head.serial,
+        };
+        Ok(NewState {
+            root: self.root.name.clone(),
+            lineage: head.lineage.clone(),
+            serial: head.serial,
+            bytes: at_rest::close(bytes, of, self.data_key)?,
+            request: Some(self.request),
+        })
+    }
 }
 
-impl Keep for States {
+impl Keep for States<'_> {
     fn sent(&mut self) {
         self.sent = true;
     }
@@ -88,15 +106,9 @@ impl Keep for States {
                 format!("The runner sent a state that cannot be kept: {why}."),
             )
         })?;
-        let state = || NewState {
-            root: self.root.clone(),
-            lineage: head.lineage.clone(),
-            serial: head.serial,
-            bytes: SecretSlice::from(made.bytes.to_vec()),
-            request: Some(self.request),
-        };
-        let now_ms = self.clock.now_ms();
-        let mut kept = self.store.add_state(state(), now_ms).await;
+        let state = || self.encrypted(&head, &made.bytes);
+        let (store, now_ms) = (&self.parts.store, self.parts.clock.now_ms());
+        let mut kept = store.add_state(state()?, now_ms).await;
         // Terraform counts up once for an apply, whatever it writes on the way: of our own the newest stands.
         if let Err(StoreError::StateDoesNotFollow {
             kept_lineage,
@@ -106,7 +118,7 @@ impl Keep for States {
             && self.kept > 0
             && (kept_lineage, *kept_serial) == (&head.lineage, head.serial)
         {
-            kept = self.store.replace_state(state(), now_ms).await;
+            kept = store.replace_state(state()?, now_ms).await;
         }
         match kept {
             Ok(()) => {
@@ -114,7 +126,7 @@ impl Keep for States {
                 Ok(())
             }
             Err(e) => {
-                tracing::error!(root = %self.root, error = chain(&e), "a state was not kept");
+                tracing::error!(root = %self.root.name, error = chain(&e), "a state was not kept");
                 Err(Failure::new(
                     Code::StoreUnavailable,
                     format!("A state of the root could not be kept: {e}."),

@@ -1,14 +1,12 @@
 //! An agent's request, its plan, and what an approval of it is bound to.
 
+use super::NewApproval;
+use crate::store::{Envelope, MadeFrom, NewPlan, Opened, PlanKey, Store};
 use sandbox_core::approval::{Approval, Approvers, Binding, Bound, NewVerdict, Said, Terms};
 use sandbox_core::audit::UtcMillis;
 use sandbox_core::ids::{ApprovalId, RequestId};
 use sandbox_core::parameters::ActionName;
 use sandbox_core::plan::{Action, Change, LiveObject, PlanFacts};
-use secrecy::SecretSlice;
-
-use super::NewApproval;
-use crate::store::{MadeFrom, NewPlan, Opened, PlanKey, Store};
 
 /// When the world begins, in milliseconds.
 pub(crate) const BEGIN: i64 = 1_700_000_000_000;
@@ -66,6 +64,11 @@ pub(crate) fn facts() -> PlanFacts {
     }
 }
 
+/// As a row is without a key of Vault's.
+pub(crate) fn plain(bytes: &[u8]) -> Envelope {
+    Envelope::of_row(bytes.to_vec())
+}
+
 pub(crate) fn made_from(bundle: u8) -> MadeFrom {
     MadeFrom {
         bundle: [bundle; 32],
@@ -82,7 +85,7 @@ pub(crate) fn new_plan(root: &str, by: u8, bundle: u8) -> NewPlan {
         from: made_from(bundle),
         tar: vec![bundle; 8],
         digest: [5; 32],
-        bytes: SecretSlice::from(b"a plan file".to_vec()),
+        bytes: plain(b"a plan file"),
         facts: facts(),
         diagnostics: "[]".to_owned(),
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sandbox_core::approval::Said;
 
 use super::super::fixture::*;
-use super::super::{KEPT_STATES, NewState};
+use super::super::{DataKey, EnvelopeError, KEPT_STATES, NewState};
 use super::*;
 
 const NOW_MS: u64 = 1_700_000_000_000;
@@ -23,9 +23,8 @@ fn demo() -> RootName {
     "demo".parse().unwrap()
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test compares it")]
 fn bytes(plan: &StoredPlan) -> Option<&[u8]> {
-    plan.bytes.as_ref().map(SecretSlice::expose_secret)
+    plan.bytes.as_ref().map(Envelope::as_row)
 }
 
 #[tokio::test]
@@ -104,7 +103,7 @@ async fn a_plan_file_that_was_let_go_of_is_not_in_the_database_any_more() {
     let key = {
         let store = store(folder.path()).await;
         let plan = NewPlan {
-            bytes: SecretSlice::from(canary.to_vec()),
+            bytes: plain(canary),
             ..new_plan("demo", 1, 2)
         };
         store.keep_plan(plan, NOW_MS).await.unwrap()
@@ -145,7 +144,7 @@ fn state(lineage: &str, serial: u64) -> NewState {
         root: demo(),
         lineage: lineage.to_owned(),
         serial,
-        bytes: SecretSlice::from(format!("{lineage} {serial}").into_bytes()),
+        bytes: plain(format!("{lineage} {serial}").as_bytes()),
         request: Some(request(1)),
     }
 }
@@ -182,6 +181,38 @@ async fn a_state_follows_its_own_lineage_and_rises() {
     store.add_state(other, NOW_MS).await.unwrap();
     let newest = store.newest_state(demo()).await.unwrap().unwrap();
     assert_eq!((newest.lineage.as_str(), newest.serial), ("b", 2));
+}
+
+#[tokio::test]
+async fn an_encrypted_row_that_somebody_put_in_anothers_place_does_not_open() {
+    let key = DataKey::new(&[7; 32], "vault:v1:a".to_owned()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path()).await;
+    let roots: [RootName; 2] = ["demo", "other"].map(|name| name.parse().unwrap());
+    for root in &roots {
+        let of = Of::State {
+            root,
+            lineage: "a",
+            serial: 3,
+        };
+        let new = NewState {
+            root: root.clone(),
+            bytes: Envelope::close(root.as_str().as_bytes(), of, Some(&key)).unwrap(),
+            ..state("a", 3)
+        };
+        store.add_state(new, NOW_MS).await.unwrap();
+    }
+    let open = async |root: &RootName| {
+        let kept = store.newest_state(root.clone()).await.unwrap().unwrap();
+        kept.bytes.open(kept.of(root), Some(&key)).err()
+    };
+    assert_eq!(open(&roots[0]).await, None);
+    let swap = "UPDATE state_version SET root = CASE root WHEN 'demo' THEN 'other' ELSE 'demo' END";
+    let swapped = store.write(move |tx| Ok(tx.execute(swap, ())?)).await;
+    assert_eq!(swapped.unwrap(), 2);
+    for root in &roots {
+        assert_eq!(open(root).await, Some(EnvelopeError::Changed));
+    }
 }
 
 #[tokio::test]

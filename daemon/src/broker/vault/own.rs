@@ -1,0 +1,121 @@
+//! What the daemon asks Vault for as itself: keys for what it keeps.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rustify_derive::Endpoint;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use vaultrs::api::EndpointResult;
+use zeroize::Zeroizing;
+
+use super::{Vault, VaultError};
+use crate::broker::session::Session;
+use crate::config::Transit;
+
+/// A data key, and itself as Vault wrapped it.
+pub(in crate::broker) struct Wrapped {
+    pub(in crate::broker) key: Zeroizing<Vec<u8>>,
+    pub(in crate::broker) wrapped: String,
+}
+
+#[derive(Debug, Endpoint, Serialize)]
+#[endpoint(path = "{self.mount}/datakey/plaintext/{self.key}", method = "POST")]
+struct NewDataKey {
+    #[endpoint(skip)]
+    #[serde(skip)]
+    mount: String,
+    #[endpoint(skip)]
+    #[serde(skip)]
+    key: String,
+    bits: u16,
+}
+
+#[derive(Debug, Endpoint, Serialize)]
+#[endpoint(path = "{self.mount}/decrypt/{self.key}", method = "POST")]
+struct Decrypt {
+    #[endpoint(skip)]
+    #[serde(skip)]
+    mount: String,
+    #[endpoint(skip)]
+    #[serde(skip)]
+    key: String,
+    ciphertext: String,
+}
+
+#[derive(Deserialize)]
+struct KeyAnswer {
+    plaintext: SecretString,
+    /// Of a new one.
+    #[serde(default)]
+    ciphertext: String,
+}
+
+impl Vault {
+    /// A new key of 256 bits.
+    pub(in crate::broker) async fn data_key(
+        &self,
+        by: &Session,
+        with: &Transit,
+    ) -> Result<Wrapped, VaultError> {
+        const CALL: &str = "a data key";
+        let endpoint = NewDataKey {
+            mount: with.mount.to_string(),
+            key: with.key.to_string(),
+            bits: 256,
+        };
+        let answer = self.data_of(CALL, by, endpoint).await?;
+        decoded(CALL, answer)
+    }
+
+    /// The key that was wrapped so.
+    pub(in crate::broker) async fn unwrap_key(
+        &self,
+        by: &Session,
+        with: &Transit,
+        wrapped: &str,
+    ) -> Result<Wrapped, VaultError> {
+        const CALL: &str = "the decryption of a data key";
+        let endpoint = Decrypt {
+            mount: with.mount.to_string(),
+            key: with.key.to_string(),
+            ciphertext: wrapped.to_owned(),
+        };
+        let answer: KeyAnswer = self.data_of(CALL, by, endpoint).await?;
+        let ciphertext = wrapped.to_owned();
+        decoded(
+            CALL,
+            KeyAnswer {
+                ciphertext,
+                ..answer
+            },
+        )
+    }
+
+    async fn data_of<T: DeserializeOwned + Send + Sync>(
+        &self,
+        call: &'static str,
+        by: &Session,
+        endpoint: impl rustify::endpoint::Endpoint<Response = ()>,
+    ) -> Result<T, VaultError> {
+        let answer = self.call(call, Some(&by.token), endpoint).await?;
+        // The parser's error is dropped on purpose: it carries the answer, key included.
+        let malformed = || VaultError::Malformed { call };
+        let envelope: EndpointResult<T> =
+            serde_json::from_slice(answer.response.body()).map_err(|_| malformed())?;
+        envelope.data.ok_or_else(malformed)
+    }
+}
+
+fn decoded(call: &'static str, answer: KeyAnswer) -> Result<Wrapped, VaultError> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "from Vault's spelling of a key into a cipher, in this process"
+    )]
+    let key = STANDARD.decode(answer.plaintext.expose_secret());
+    let key = key.map_err(|_| VaultError::Malformed { call })?;
+    Ok(Wrapped {
+        key: Zeroizing::new(key),
+        wrapped: answer.ciphertext,
+    })
+}
