@@ -350,6 +350,7 @@ impl Broker {
         {
             let why = format!("Vault did not revoke the lease: {}", chain(&e));
             tracing::error!(request = %issued.request, lease = credential.lease_id, "{why}");
+            self.overdue(&issued).await;
             return Revoked::new(issued, Err(why));
         }
         crash::after(Step::LeaseRevoked);
@@ -360,6 +361,9 @@ impl Broker {
             .prover
             .wait_for_refusal(&credential.token, &issued.scope, REFUSAL_LIMIT)
             .await;
+        if refusal.is_err() {
+            self.overdue(&issued).await;
+        }
         Revoked::new(issued, refusal)
     }
 
@@ -414,9 +418,6 @@ impl Broker {
         };
         let mut alarmed = false;
         let mut child_ended = false;
-        if refusal.is_err() && issued.credential.is_some() {
-            self.overdue(&issued).await;
-        }
         loop {
             // Ends the lease too if its own revocation failed.
             if !child_ended {
