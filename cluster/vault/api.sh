@@ -12,9 +12,9 @@ OPERATOR=$VAULT/operator
 # How the daemon and the issuer are called; configure and test use the same words.
 # shellcheck disable=SC2034
 MOUNTS='sandbox-k8s-0 sandbox-k8s-1 sandbox-k8s-2 sandbox-k8s-3'
-# The key that plans and states are encrypted with.
+# The key that plans and states are encrypted with, and where values of secret variables may be put.
 # shellcheck disable=SC2034
-TRANSIT=transit TRANSIT_KEY=agent-sandbox
+TRANSIT=transit TRANSIT_KEY=agent-sandbox KV=kv KV_PREFIX=agent-sandbox
 
 STATUS='' ANSWER=''
 

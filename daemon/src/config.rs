@@ -1,6 +1,7 @@
 //! `sandboxd.toml`: read once, checked whole, before anything is opened.
 
 mod roots;
+mod secret_var;
 mod users;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use sandbox_core::names::{KeyName, MountName, NamespaceName, PrincipalName, Root
 use serde::Deserialize;
 
 pub use roots::{Root, StateKind};
+pub use secret_var::{KvPath, SecretVar, VaultKv};
 pub use users::{Principals, Role};
 
 /// Where the configuration is when no other place is named.

@@ -52,7 +52,7 @@ pub struct Parts {
     pub approvals: Approvals,
     /// Where credentials come from.
     pub broker: Broker,
-    /// Where keys for what is kept come from.
+    /// Where keys for what is kept come from, and values of variables.
     pub login: Login,
     /// Where work runs.
     pub sandboxes: Sandboxes,

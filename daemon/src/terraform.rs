@@ -18,6 +18,7 @@ mod run;
 mod shown;
 mod source;
 mod state;
+mod variables;
 
 pub(crate) use apply::apply;
 pub use check_root::CheckRoot;

@@ -1,13 +1,13 @@
-//! The daemon's login, and what it asks Vault for as itself: keys for what it keeps.
+//! The daemon's login, and what it asks Vault for as itself: keys for what it keeps, and values of variables.
 
 use std::sync::Arc;
 
-use secrecy::SecretSlice;
+use secrecy::{SecretSlice, SecretString};
 
 use super::session::{Session, SessionError, Sessions};
-use super::vault::{Vault, VaultError};
+use super::vault::{Fields, Vault, VaultError};
 use crate::clock::Clock;
-use crate::config::{self, Transit};
+use crate::config::{self, KvPath, Transit};
 use crate::report::Code;
 use crate::store::{DataKey, Envelope, EnvelopeError, Of, Store, StoreError};
 
@@ -25,6 +25,9 @@ pub enum LoginError {
     /// Vault did not do it.
     #[error(transparent)]
     Vault(#[from] VaultError),
+    /// There is nothing at a path of a KV engine.
+    #[error("there is no such secret, or its newest version is deleted")]
+    NoSecret,
     /// The journal did not take the login.
     #[error("the journal did not take the login")]
     Store(#[from] StoreError),
@@ -39,6 +42,7 @@ impl LoginError {
     pub fn code(&self) -> Code {
         match self {
             Self::Vault(e) => e.code(),
+            Self::NoSecret => Code::VaultRefused,
             Self::Store(_) | Self::Envelope(_) => Code::StoreUnavailable,
         }
     }
@@ -48,7 +52,7 @@ impl LoginError {
     pub fn for_callers(&self) -> String {
         match self {
             Self::Vault(e) => e.for_callers(),
-            Self::Store(_) | Self::Envelope(_) => self.to_string(),
+            Self::NoSecret | Self::Store(_) | Self::Envelope(_) => self.to_string(),
         }
     }
 }
@@ -58,6 +62,23 @@ impl From<SessionError> for LoginError {
         match e {
             SessionError::Vault(e) => Self::Vault(e),
             SessionError::Store(e) => Self::Store(e),
+        }
+    }
+}
+
+/// The fields of a secret. Not printable.
+pub struct Secret(Fields);
+
+impl Secret {
+    /// A field that is a text.
+    ///
+    /// # Errors
+    /// A clause that says what is wrong.
+    pub fn field(&self, name: &str) -> Result<&SecretString, &'static str> {
+        match self.0.get(name) {
+            Some(Some(text)) => Ok(text),
+            Some(None) => Err("that field is no text"),
+            None => Err("there is no such field"),
         }
     }
 }
@@ -103,6 +124,21 @@ impl Login {
             _ => None,
         };
         Ok(row.open(of, key.as_ref())?)
+    }
+
+    /// The newest version of a secret in a KV engine.
+    ///
+    /// # Errors
+    /// What kept it.
+    pub async fn secret(&self, at: &KvPath) -> Result<Secret, LoginError> {
+        let fields = self.ask(|by| async move { self.vault.read_secret(&by, at).await });
+        fields.await.map(Secret).map_err(|e| match e {
+            LoginError::Vault(VaultError::Refused { status: 404, .. }) => LoginError::NoSecret,
+            e @ (LoginError::Vault(_)
+            | LoginError::NoSecret
+            | LoginError::Store(_)
+            | LoginError::Envelope(_)) => e,
+        })
     }
 
     /// Gives the login back. What still hangs from it ends with it.

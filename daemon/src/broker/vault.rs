@@ -19,6 +19,8 @@ use super::session::Session;
 use crate::config;
 use crate::report::{Code, chain};
 
+pub(super) use own::Fields;
+
 /// The client to one server. Holds no token: each call brings its own.
 pub(super) struct Vault {
     http: RestClient,

@@ -8,6 +8,8 @@ use sandbox_core::plan::KindName;
 use sandbox_core::resource::Resource;
 use serde::Deserialize;
 
+use super::SecretVar;
+
 /// One source tree.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,9 +24,9 @@ pub struct Root {
     /// read without being named.
     #[serde(default)]
     pub var_files: Vec<String>,
-    /// Variables whose values are in files of the daemon's own, 0600. They reach the sandbox's memory alone.
+    /// Variables whose values are secret, and where those are. They reach the sandbox's memory alone.
     #[serde(default)]
-    pub secret_vars: BTreeMap<String, PathBuf>,
+    pub secret_vars: BTreeMap<String, SecretVar>,
     /// Other files of the folder that the source reads.
     #[serde(default)]
     pub data_files: Vec<String>,
@@ -94,20 +96,18 @@ impl Root {
                 );
             }
         }
-        for (variable, file) in &self.secret_vars {
-            let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        for (variable, from) in &self.secret_vars {
             check(
-                !variable.is_empty() && variable.chars().all(word),
+                is_word(variable),
                 format!("{at}.secret_vars: {variable:?} is no name of a variable"),
             );
             check(
-                file.is_absolute(),
-                format!("{at}.secret_vars.{variable} must be an absolute path"),
+                from.is_whole(),
+                format!("{at}.secret_vars.{variable} must be an absolute path, or name a field"),
             );
         }
-        let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         check(
-            !self.workspace.is_empty() && self.workspace.chars().all(word),
+            is_word(&self.workspace),
             format!("{at}.workspace must be of letters, digits, '_' and '-'"),
         );
         if let StateKind::Snapshot(file) = &self.state {
@@ -137,6 +137,11 @@ impl Root {
     pub fn listed(&self) -> Option<Resource> {
         self.kinds.first().copied()
     }
+}
+
+fn is_word(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    !text.is_empty() && text.chars().all(is_part)
 }
 
 fn is_inside(path: &str) -> bool {

@@ -71,9 +71,21 @@ fn a_root_says_where_it_is_and_what_it_may_touch() {
             "no name of a variable",
         ),
         ("folder", "secret_vars = { a = 'x' }\nfolder", "absolute"),
-        ("folder", "workspace = 'a/b'\nfolder", "workspace"),
-        ("folder", "state = { snapshot = 'x' }\nfolder", "absolute"),
-        ("folder", "colour = 'red'\nfolder", "colour"),
+        (
+            "folder",
+            "secret_vars = { a = { vault_kv = 'kv/../sys', field = 'b' } }\nfolder",
+            "with a path of letters",
+        ),
+        (
+            "folder",
+            "secret_vars = { a = { vault_kv = 'kv/a' } }\nfolder",
+            "vault_kv = \"MOUNT/PATH\"",
+        ),
+        (
+            "folder",
+            "secret_vars = { a = { vault_kv = 'kv/a', field = '' } }\nfolder",
+            "name a field",
+        ),
     ] {
         let e = load(&format!("{GOOD}{}", root.replacen(from, to, 1))).unwrap_err();
         assert!(e.contains(word), "{to}: {e}");

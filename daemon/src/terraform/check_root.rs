@@ -21,7 +21,7 @@ use sandbox_core::resource::Resource;
 
 use super::check::of_image;
 use super::source::bundle_limits;
-use crate::config::{self, StateKind};
+use crate::config::{self, SecretVar, StateKind};
 use crate::run::config_path;
 use fault::Fault;
 use setting::Setting;
@@ -88,7 +88,7 @@ struct Seen {
     namespace: Option<NamespaceName>,
     var_files: Vec<String>,
     data_files: Vec<String>,
-    secret_vars: BTreeMap<String, PathBuf>,
+    secret_vars: BTreeMap<String, SecretVar>,
     workspace: String,
     state: StateKind,
 }

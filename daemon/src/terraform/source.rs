@@ -11,6 +11,7 @@ use sandbox_bundle::{Bundle, Limits, RootFolder};
 use zeroize::Zeroizing;
 
 use super::Root;
+use super::variables::{self, FromVault};
 use crate::config;
 use crate::report::{Code, Failure};
 use crate::request::Parts;
@@ -18,9 +19,7 @@ use crate::store::MadeFrom;
 
 /// In the state folder.
 const KEY_FILE: &str = "digest.key";
-const NO_LINKS: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-/// The longest value of a secret variable, in bytes.
-const MAX_SECRET: u64 = 64 * 1024;
+pub(super) const NO_LINKS: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
 /// A root as it is now.
 pub(super) struct Source {
@@ -35,10 +34,13 @@ pub(super) struct Source {
 impl Source {
     /// Reads, packs and checks. On a thread of its own: a disk may take its time.
     pub(super) async fn read(root: &Root, parts: &Parts) -> Result<Self, Failure> {
+        let from_vault = variables::from_vault(root, parts).await?;
         let (root, limits, key) = (root.clone(), parts.limits.clone(), parts.keyed.clone());
         let providers = parts.sandboxes.providers().to_vec();
-        let read =
-            tokio::task::spawn_blocking(move || Self::read_now(&root, &limits, &providers, &key));
+        let read = tokio::task::spawn_blocking(move || {
+            let key = (&key, &from_vault);
+            Self::read_now(&root, &limits, &providers, key)
+        });
         read.await.unwrap_or_else(|panic| {
             tracing::error!(%panic, "packing a root panicked");
             Err(Failure::new(
@@ -52,7 +54,7 @@ impl Source {
         root: &Root,
         limits: &config::Limits,
         providers: &[config::Provider],
-        key: &Keyed,
+        (key, from_vault): (&Keyed, &FromVault),
     ) -> Result<Self, Failure> {
         let settings = &root.settings;
         let folder = RootFolder {
@@ -67,7 +69,7 @@ impl Source {
             )
         })?;
         super::check::source(&bundle, providers, &settings.state)?;
-        let variables = variables(settings)?;
+        let variables = variables::json(settings, from_vault)?;
         let variables_digest = key.of(variables.as_deref().map_or(&[], Vec::as_slice));
         Ok(Self {
             tar: bundle.to_tar(),
@@ -182,73 +184,10 @@ pub(super) fn bytes(digest: &[u8]) -> [u8; 32] {
     bytes
 }
 
-/// One JSON object of every secret variable, in the order of their names.
-fn variables(settings: &config::Root) -> Result<Option<Zeroizing<Vec<u8>>>, Failure> {
-    if settings.secret_vars.is_empty() {
-        return Ok(None);
-    }
-    let mut json = Zeroizing::new(b"{".to_vec());
-    for (name, path) in &settings.secret_vars {
-        let value = secret(path).map_err(|problem| {
-            Failure::new(
-                Code::Internal,
-                format!("The value of the variable {name} could not be read: {problem}."),
-            )
-        })?;
-        if json.len() > 1 {
-            json.push(b',');
-        }
-        // Names are letters, digits, '_' and '-', by the configuration's check.
-        json.extend_from_slice(format!("\"{name}\":").as_bytes());
-        let quoted = Zeroizing::new(serde_json::to_vec(value.as_str()).unwrap_or_default());
-        json.extend_from_slice(&quoted);
-    }
-    json.push(b'}');
-    Ok(Some(json))
-}
-
-/// The value in a file that is the daemon's alone, without one line feed at its end.
-pub(super) fn secret(path: &Path) -> Result<Zeroizing<String>, String> {
-    let file = File::options()
-        .read(true)
-        .custom_flags(NO_LINKS)
-        .open(path)
-        .map_err(|e| e.to_string())?;
-    let meta = file.metadata().map_err(|e| e.to_string())?;
-    if !meta.is_file() || meta.mode() & 0o077 != 0 {
-        return Err(
-            "its file must be a plain one and closed to everybody else (mode 0600)".to_owned(),
-        );
-    }
-    if meta.len() > MAX_SECRET {
-        return Err(format!("its file is over {MAX_SECRET} bytes long"));
-    }
-    let mut value = Zeroizing::new(String::new());
-    file.take(MAX_SECRET)
-        .read_to_string(&mut value)
-        .map_err(|e| e.to_string())?;
-    if value.ends_with('\n') {
-        value.pop();
-    }
-    Ok(value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
-
-    fn settings(vars: &[(&str, &Path)]) -> config::Root {
-        let mut root: config::Root = toml::from_str(
-            "folder = '/srv/demo'\nnamespaces = ['demo-app']\nkinds = ['deployments.apps']\n",
-        )
-        .unwrap();
-        root.secret_vars = vars
-            .iter()
-            .map(|(name, path)| ((*name).to_owned(), path.to_path_buf()))
-            .collect();
-        root
-    }
 
     #[test]
     fn the_key_of_digests_is_made_once_and_must_stay_closed() {
@@ -260,29 +199,5 @@ mod tests {
         let file = folder.path().join(KEY_FILE);
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(Keyed::open(folder.path()).is_err());
-    }
-
-    #[test]
-    fn secret_values_are_one_object_and_their_files_must_be_closed() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("password");
-        std::fs::write(&file, "a\"b\n").unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let json = variables(&settings(&[("b", &file), ("a", &file)]))
-            .unwrap()
-            .unwrap();
-        assert_eq!(
-            std::str::from_utf8(&json).unwrap(),
-            r#"{"a":"a\"b","b":"a\"b"}"#
-        );
-        assert!(variables(&settings(&[])).unwrap().is_none());
-
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
-        let failure = variables(&settings(&[("a", &file)])).unwrap_err();
-        assert!(failure.message.contains("0600") && !failure.message.contains("a\"b"));
-        let link = folder.path().join("link");
-        std::os::unix::fs::symlink(&file, &link).unwrap();
-        assert!(variables(&settings(&[("a", &link)])).is_err());
-        assert!(variables(&settings(&[("a", &folder.path().join("gone"))])).is_err());
     }
 }

@@ -1,23 +1,28 @@
-//! What the daemon asks Vault for as itself: keys for what it keeps.
+//! What the daemon asks Vault for as itself: keys for what it keeps, and values of variables.
+
+use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustify_derive::Endpoint;
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use vaultrs::api::EndpointResult;
 use zeroize::Zeroizing;
 
 use super::{Vault, VaultError};
 use crate::broker::session::Session;
-use crate::config::Transit;
+use crate::config::{KvPath, Transit};
 
 /// A data key, and itself as Vault wrapped it.
 pub(in crate::broker) struct Wrapped {
     pub(in crate::broker) key: Zeroizing<Vec<u8>>,
     pub(in crate::broker) wrapped: String,
 }
+
+/// The fields of a secret. One that is no text is `None`.
+pub(in crate::broker) type Fields = BTreeMap<String, Option<SecretString>>;
 
 #[derive(Debug, Endpoint, Serialize)]
 #[endpoint(path = "{self.mount}/datakey/plaintext/{self.key}", method = "POST")]
@@ -43,12 +48,35 @@ struct Decrypt {
     ciphertext: String,
 }
 
+#[derive(Debug, Endpoint, Serialize)]
+#[endpoint(path = "{self.mount}/data/{self.path}", method = "GET")]
+struct ReadSecret {
+    #[endpoint(skip)]
+    #[serde(skip)]
+    mount: String,
+    #[endpoint(skip)]
+    #[serde(skip)]
+    path: String,
+}
+
 #[derive(Deserialize)]
 struct KeyAnswer {
     plaintext: SecretString,
     /// Of a new one.
     #[serde(default)]
     ciphertext: String,
+}
+
+#[derive(Deserialize)]
+struct SecretAnswer {
+    data: BTreeMap<String, Field>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Field {
+    Text(SecretString),
+    Other(IgnoredAny),
 }
 
 impl Vault {
@@ -90,6 +118,24 @@ impl Vault {
                 ..answer
             },
         )
+    }
+
+    /// What the newest version of a secret has.
+    pub(in crate::broker) async fn read_secret(
+        &self,
+        by: &Session,
+        at: &KvPath,
+    ) -> Result<Fields, VaultError> {
+        let endpoint = ReadSecret {
+            mount: at.mount().to_owned(),
+            path: at.path().to_owned(),
+        };
+        let answer: SecretAnswer = self.data_of("a secret's fields", by, endpoint).await?;
+        let fields = answer.data.into_iter().map(|(name, field)| match field {
+            Field::Text(text) => (name, Some(text)),
+            Field::Other(_) => (name, None),
+        });
+        Ok(fields.collect())
     }
 
     async fn data_of<T: DeserializeOwned + Send + Sync>(

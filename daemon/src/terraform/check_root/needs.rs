@@ -8,10 +8,11 @@ use sandbox_core::names::NamespaceName;
 use sandbox_core::plan::kind_of_type;
 use sandbox_core::resource::Resource;
 
-use super::super::source::secret;
+use super::super::variables::of_file;
 use super::Seen;
 use super::fault::{Fault, shown};
 use super::setting::Setting;
+use crate::config::{SecretVar, VaultKv};
 
 /// A variable without a value.
 #[derive(Clone, Debug)]
@@ -40,8 +41,17 @@ impl Seen {
     }
 
     fn values(&mut self, setting: &Setting) {
-        for (name, file) in &self.secret_vars {
-            if let Err(problem) = secret(file) {
+        for (name, from) in &self.secret_vars {
+            let file = match from {
+                SecretVar::File(file) => file,
+                SecretVar::VaultKv(VaultKv { vault_kv, field }) => {
+                    self.notes.push(format!(
+                        "The value of {name} is in Vault at {vault_kv}, field {field:?}: it was not asked for here."
+                    ));
+                    continue;
+                }
+            };
+            if let Err(problem) = of_file(file) {
                 self.faults.insert(Fault::of_config(
                     setting,
                     format!(
@@ -68,12 +78,13 @@ impl Seen {
             let is_plain = variable.name.chars().all(word);
             let file = setting.secret_file(&self.name, &variable.name);
             let found = if is_plain {
-                secret(&file)
+                of_file(&file)
             } else {
                 Err(String::new())
             };
             if found.is_ok() {
-                self.secret_vars.insert(variable.name, file);
+                self.secret_vars
+                    .insert(variable.name, SecretVar::File(file));
                 continue;
             }
             let shown_name = variable.name.escape_default();
@@ -84,7 +95,8 @@ impl Seen {
                     self.notes
                         .push(format!("{} cannot be read: {problem}.", shown(&file)));
                 }
-                self.secret_vars.insert(variable.name.clone(), file.clone());
+                self.secret_vars
+                    .insert(variable.name.clone(), SecretVar::File(file.clone()));
                 (
                     format!("the sensitive variable {shown_name} has no value"),
                     write_secret(&file),

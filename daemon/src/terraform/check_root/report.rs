@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Seen;
 use super::fault::shown;
 use super::setting::Setting;
-use crate::config::StateKind;
+use crate::config::{SecretVar, StateKind, VaultKv};
 
 /// Prints it to standard output.
 pub(super) fn print(seen: &Seen, setting: &Setting, as_json: bool) -> anyhow::Result<()> {
@@ -141,7 +141,13 @@ fn stanza(seen: &Seen) -> String {
     if !seen.secret_vars.is_empty() {
         let vars = seen.secret_vars.iter();
         let vars: Vec<_> = vars
-            .map(|(name, file)| format!("{name} = {}", text(&file.to_string_lossy())))
+            .map(|(name, from)| match from {
+                SecretVar::File(file) => format!("{name} = {}", text(&file.to_string_lossy())),
+                SecretVar::VaultKv(VaultKv { vault_kv, field }) => {
+                    let path = text(&vault_kv.to_string());
+                    format!("{name} = {{ vault_kv = {path}, field = {} }}", text(field))
+                }
+            })
             .collect();
         lines.push(format!("secret_vars = {{ {} }}", vars.join(", ")));
     }
