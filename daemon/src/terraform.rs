@@ -11,6 +11,7 @@ mod check_root;
 mod failed;
 mod kept;
 mod launch;
+mod outputs;
 mod portable;
 mod progress;
 mod roots;

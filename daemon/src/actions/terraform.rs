@@ -1,6 +1,6 @@
 //! `terraform_plan` and `terraform_apply` as agents see them. Values never reach an agent: names alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use sandbox_core::approval::{State as Approved, summary};
@@ -10,7 +10,7 @@ use sandbox_core::parameters::ActionName;
 use sandbox_core::plan::{AgentChange, PlanFacts};
 use serde_json::{Map, Value, json};
 
-use super::text::{self, count, visible};
+use super::text::{self, count, visible, visible_json};
 use super::{Description, Tier};
 use crate::request::Report;
 use crate::store::StoredApproval;
@@ -69,7 +69,9 @@ pub(super) fn apply_description() -> Description {
             "approval_id": {"type": "string"},
             "approval_state": {"type": "string"},
             "expires_at": {"type": "string"},
-            "next": {"type": "string"}
+            "next": {"type": "string"},
+            "outputs_json": {"type": "string", "description": "outputs you may see"},
+            "left_out": {"type": "string"}
         })),
         tier: Tier::High,
     }
@@ -214,24 +216,46 @@ pub(crate) fn withdrawn(request: RequestId, root: &RootName, approval: ApprovalI
     }
 }
 
+/// What a root lets its agent see after an apply.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    /// Values, by name.
+    pub(crate) values: BTreeMap<String, Value>,
+    /// The others, each with why it is not there.
+    pub(crate) left_out: Vec<String>,
+}
+
 /// The approved plan was applied.
 pub(crate) fn applied(
     request: RequestId,
     root: &RootName,
     approval: ApprovalId,
     progress: &str,
+    outputs: Option<&Outputs>,
 ) -> Report {
     let summary = if progress.is_empty() {
         "The approved plan was applied."
     } else {
         progress
     };
+    let mut structured = json!({
+        "outcome": "finished", "request_id": request, "root": root, "summary": summary,
+        "approval_id": approval, "approval_state": "consumed",
+    });
+    let mut lines = vec![format!("Root {root}, approval {approval}: {summary}")];
+    if let Some(Outputs { values, left_out }) = outputs {
+        structured["outputs_json"] = visible_json(&json!(values)).into();
+        let line = |(name, value)| format!("Output {name} = {}", visible_json(value));
+        lines.extend(values.iter().map(line));
+        if !left_out.is_empty() {
+            let left_out = format!("Outputs that are not told: {}.", left_out.join(", "));
+            structured["left_out"] = left_out.as_str().into();
+            lines.push(left_out);
+        }
+    }
     Report {
-        structured: json!({
-            "outcome": "finished", "request_id": request, "root": root, "summary": summary,
-            "approval_id": approval, "approval_state": "consumed",
-        }),
-        text: format!("Root {root}, approval {approval}: {summary}"),
+        structured,
+        text: lines.join("\n"),
     }
 }
 

@@ -13,6 +13,21 @@ pub(crate) fn visible(text: &str) -> String {
     shown
 }
 
+/// A value as JSON in which what [`visible`] would escape is escaped as JSON does.
+pub(super) fn visible_json(value: &serde_json::Value) -> String {
+    let mut shown = String::new();
+    for c in value.to_string().chars() {
+        // What is not ASCII stands inside of texts alone.
+        if c == '\u{7f}' || (!c.is_ascii() && c.escape_debug().len() > 1) {
+            let units = c.encode_utf16(&mut [0; 2]).to_vec();
+            shown.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 /// The first `limit` characters, and how many there were if that is not all.
 pub(super) fn clipped(text: &str, limit: usize) -> String {
     let count = text.chars().count();
@@ -54,6 +69,21 @@ mod tests {
             "x\\u{2028}y\\u{202e}z\\u{85}"
         );
         assert_eq!(visible("it's \"fine\" – größer"), "it's \"fine\" – größer");
+    }
+
+    #[test]
+    fn json_stays_itself_and_moves_no_reader_either() {
+        let value =
+            serde_json::json!({ "a\u{2028}": ["x\n\u{1b}\u{7f}\u{202e}\u{e0001}", "größer", 1.5] });
+        let json = visible_json(&value);
+        assert_eq!(
+            json,
+            r#"{"a\u2028":["x\n\u001b\u007f\u202e\udb40\udc01","größer",1.5]}"#
+        );
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&json).unwrap(),
+            value
+        );
     }
 
     #[test]

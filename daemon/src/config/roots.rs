@@ -36,6 +36,9 @@ pub struct Root {
     /// Where its state is.
     #[serde(default)]
     pub state: StateKind,
+    /// Outputs whose values an agent is told after an apply, unless they are sensitive.
+    #[serde(default)]
+    pub agent_outputs: Vec<String>,
 }
 
 /// Where a root's state is.
@@ -104,6 +107,14 @@ impl Root {
             check(
                 from.is_whole(),
                 format!("{at}.secret_vars.{variable} must be an absolute path, or name a field"),
+            );
+        }
+        for (index, output) in self.agent_outputs.iter().enumerate() {
+            check(
+                is_word(output) && !self.agent_outputs[..index].contains(output),
+                format!(
+                    "{at}.agent_outputs: {output:?} is no name of an output, or stands there twice"
+                ),
             );
         }
         check(

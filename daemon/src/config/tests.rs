@@ -86,6 +86,15 @@ fn a_root_says_where_it_is_and_what_it_may_touch() {
             "secret_vars = { a = { vault_kv = 'kv/a', field = '' } }\nfolder",
             "name a field",
         ),
+        (
+            "folder",
+            "agent_outputs = ['a b']\nfolder",
+            "no name of an output",
+        ),
+        ("folder", "agent_outputs = ['a', 'a']\nfolder", "twice"),
+        ("folder", "workspace = 'a/b'\nfolder", "workspace"),
+        ("folder", "state = { snapshot = 'x' }\nfolder", "absolute"),
+        ("folder", "colour = 'red'\nfolder", "colour"),
     ] {
         let e = load(&format!("{GOOD}{}", root.replacen(from, to, 1))).unwrap_err();
         assert!(e.contains(word), "{to}: {e}");

@@ -172,7 +172,13 @@ impl Call<'_> {
             data_key: data_key.as_ref(),
         };
         let applied = launch.run(grant, stay).await?;
-        Ok(told::applied(request.id, &root.name, id, &applied))
+        Ok(told::applied(
+            request.id,
+            &root.name,
+            id,
+            &applied.progress,
+            applied.outputs.as_ref(),
+        ))
     }
 
     /// What the policy says of this plan, in the trail before anything follows from it.

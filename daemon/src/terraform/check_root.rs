@@ -91,6 +91,7 @@ struct Seen {
     secret_vars: BTreeMap<String, SecretVar>,
     workspace: String,
     state: StateKind,
+    agent_outputs: Vec<String>,
 }
 
 impl Seen {
@@ -125,6 +126,7 @@ impl Seen {
             secret_vars: configured.map_or_else(BTreeMap::new, |r| r.secret_vars.clone()),
             workspace: configured.map_or_else(|| "default".to_owned(), |r| r.workspace.clone()),
             state: configured.map_or(StateKind::Managed, |r| r.state.clone()),
+            agent_outputs: configured.map_or_else(Vec::new, |r| r.agent_outputs.clone()),
             name,
             folder,
         };

@@ -11,8 +11,9 @@ use super::progress::{Heard, Progress};
 use super::run::{self, Inputs};
 use super::source::Source;
 use super::state::States;
-use super::{Root, failed};
+use super::{Root, failed, outputs};
 use crate::actions::count;
+use crate::actions::terraform::Outputs;
 use crate::approve::store_failed;
 use crate::report::{Code, Failure, chain};
 use crate::request::{Parts, Request, Stay};
@@ -32,13 +33,21 @@ pub(super) struct Launch<'a> {
     pub(super) data_key: Option<&'a DataKey>,
 }
 
+/// What an apply came to.
+pub(super) struct Applied {
+    /// What was done, in words.
+    pub(super) progress: String,
+    /// What the root lets the agent see of it; `None` where that is nothing.
+    pub(super) outputs: Option<Outputs>,
+}
+
 impl Launch<'_> {
     /// Applies the plan. Its file is forgotten afterwards, whatever the end is.
     ///
     /// # Errors
     /// [`Code::TerraformFailed`] with what was applied, failed and not started; [`Code::ApplyUnknown`] when
     /// the end was not seen.
-    pub(super) async fn run(self, grant: Grant, stay: Stay<'_>) -> Result<String, Failure> {
+    pub(super) async fn run(self, grant: Grant, stay: Stay<'_>) -> Result<Applied, Failure> {
         let Self {
             parts,
             request,
@@ -83,34 +92,53 @@ impl Launch<'_> {
         let progress = Progress::new(planned, operations);
         match (result.as_ref(), failure) {
             (Some(result), None) if result.outcome() != Outcome::Failed => {
-                self.tell("succeeded", progress, kept).await;
+                let outputs = self.outputs(states.last.as_deref().map(Vec::as_slice));
+                self.tell("succeeded", progress, kept, outputs.as_ref())
+                    .await;
                 let (name, digest) = (root.name.clone(), plan.from.bundle);
                 let now_ms = parts.clock.now_ms();
                 let applied = parts.store.bundle_applied(name, digest, request.id, now_ms);
                 applied.await.map_err(|e| store_failed(&e))?;
-                Ok(progress.words(Heard::All))
+                Ok(Applied {
+                    progress: progress.words(Heard::All),
+                    outputs,
+                })
             }
             (Some(result), failure) if has_ended(progress, failure.as_ref()) => {
                 tell_failure(parts, request, result).await;
-                self.tell("failed", progress, kept).await;
+                self.tell("failed", progress, kept, None).await;
                 Err(stopped(result, progress, failure.is_some()))
             }
             (None, Some(failure)) if !states.sent || failure.code == Code::PlanRefused => {
-                self.tell("failed", progress, kept).await;
+                self.tell("failed", progress, kept, None).await;
                 Err(not_begun(failure))
             }
             (result, failure) => {
                 if let Some(result) = result {
                     tell_failure(parts, request, result).await;
                 }
-                self.tell("unknown", progress, kept).await;
+                self.tell("unknown", progress, kept, None).await;
                 Err(unknown(progress, failure, kept))
             }
         }
     }
 
-    /// `terraform.applied`: how it went, by address.
-    async fn tell(&self, outcome: &str, progress: Progress<'_>, kept: u32) {
+    /// What the agent may see of the state that it left: the last one it wrote, or the one it began with.
+    fn outputs(&self, last: Option<&[u8]>) -> Option<Outputs> {
+        let names = &self.root.settings.agent_outputs;
+        let max_bytes = self.parts.limits.result_bytes / 2;
+        let state = last.or_else(|| self.state.map(Current::expose));
+        (!names.is_empty()).then(|| outputs::of(state, names, max_bytes))
+    }
+
+    /// `terraform.applied`: how it went, by address, and which outputs the agent is told.
+    async fn tell(
+        &self,
+        outcome: &str,
+        progress: Progress<'_>,
+        kept: u32,
+        outputs: Option<&Outputs>,
+    ) {
         let event = self
             .request
             .event(EventName::TerraformApplied)
@@ -118,6 +146,11 @@ impl Launch<'_> {
             .with("outcome", outcome)
             .with("operations", progress.for_trail())
             .with("states_kept", i64::from(kept));
+        let names = |told: &Outputs| told.values.keys().cloned().collect::<Vec<_>>().join(", ");
+        let event = match outputs.map(names) {
+            Some(names) => event.with("outputs_told", names),
+            None => event,
+        };
         if let Err(e) = self.parts.audit.record_closing(event).await {
             tracing::error!(request = %self.request.id, error = chain(&e), "terraform.applied is not in the trail");
         }

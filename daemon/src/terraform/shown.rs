@@ -73,7 +73,7 @@ fn scope(root: &Root, facts: &PlanFacts) -> Vec<String> {
         Rung::ApplyDelete => "read, create, change and delete",
     };
     let writes: Vec<String> = facts.writes.iter().map(|w| w.object.to_string()).collect();
-    vec![
+    let mut sentences = vec![
         format!(
             "The credential may {may} {kinds} in namespace {place}, for one run of at most 20 minutes."
         ),
@@ -84,5 +84,13 @@ fn scope(root: &Root, facts: &PlanFacts) -> Vec<String> {
                 writes.join(", ")
             ),
         },
-    ]
+    ];
+    let outputs = &root.settings.agent_outputs;
+    if !outputs.is_empty() {
+        sentences.push(format!(
+            "After the apply the agent is told the values of these outputs, but of sensitive ones: {}.",
+            outputs.join(", ")
+        ));
+    }
+    sentences
 }

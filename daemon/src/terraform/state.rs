@@ -4,6 +4,7 @@ use sandbox_core::ids::RequestId;
 use sandbox_proto::runner::v1::artifact::Kind;
 use sandbox_proto::runner::v1::{Operation, Output, TerraformResult, output};
 use serde::Deserialize;
+use zeroize::Zeroizing;
 
 use super::{Root, at_rest};
 use crate::report::{Code, Failure, chain};
@@ -51,6 +52,8 @@ pub(super) struct States<'a> {
     pub(super) operations: Vec<Operation>,
     /// Where the work failed after Terraform had ended: what Terraform said.
     pub(super) result: Option<TerraformResult>,
+    /// The newest, where something of it is told.
+    pub(super) last: Option<Zeroizing<Vec<u8>>>,
 }
 
 impl<'a> States<'a> {
@@ -69,6 +72,7 @@ impl<'a> States<'a> {
             kept: 0,
             operations: Vec::new(),
             result: None,
+            last: None,
         }
     }
 
@@ -123,6 +127,7 @@ impl Keep for States<'_> {
         match kept {
             Ok(()) => {
                 self.kept += 1;
+                self.last = (!self.root.settings.agent_outputs.is_empty()).then_some(made.bytes);
                 Ok(())
             }
             Err(e) => {

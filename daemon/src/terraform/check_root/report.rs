@@ -160,6 +160,12 @@ fn stanza(seen: &Seen) -> String {
             text(&file.to_string_lossy())
         ));
     }
+    if !seen.agent_outputs.is_empty() {
+        lines.push(format!(
+            "agent_outputs = {}",
+            list(seen.agent_outputs.clone())
+        ));
+    }
     lines.push(String::new());
     lines.join("\n")
 }
