@@ -305,6 +305,26 @@ fn a_folder_that_is_mended_gets_what_to_configure_and_the_next_command() {
 }
 
 #[test]
+fn a_value_in_vault_and_the_outputs_of_a_root_stay_as_they_are_configured() {
+    let ground = mended();
+    let (_, said) = ground.json(&[]);
+    let file = format!("\"{}\"", ground.path("secrets/shop.password").display());
+    let vault = "{ vault_kv = \"kv/agent-sandbox/shop\", field = \"password\" }";
+    let stanza = said["stanza"].as_str().unwrap();
+    assert!(stanza.contains(&file), "{stanza}");
+    let stanza = stanza.replace(&file, vault) + "agent_outputs = [\"url\"]\n";
+    ground.configure(&stanza);
+    let (code, said) = ground.json(&[]);
+    assert_faults(&said, &[]);
+    assert_eq!((code, said["stanza"].as_str()), (0, Some(stanza.as_str())));
+    let notes = said["notes"].to_string();
+    assert!(
+        notes.contains("in Vault at kv/agent-sandbox/shop"),
+        "{notes}"
+    );
+}
+
+#[test]
 fn a_configuration_that_lacks_what_the_folder_needs_is_told() {
     let ground = mended();
     let folder = ground.path("shop");

@@ -41,6 +41,7 @@ mod approval_people;
 mod approval_plan_file;
 mod terraform_source;
 mod terraform_canary;
+mod terraform_secrets;
 mod terraform_interrupted;
 mod terraform_stops;
 mod terraform_sixty;

@@ -74,6 +74,30 @@ pub(crate) fn children() -> Vec<String> {
         .collect()
 }
 
+/// A secret that sandboxd may read; dropping it takes it away again.
+pub(crate) struct Secret {
+    /// As `secret_vars` names it.
+    pub(crate) path: String,
+}
+
+impl Secret {
+    pub(crate) fn put(name: &str, fields: &Value) -> Self {
+        let body = json!({ "data": fields }).to_string();
+        let written = ask("POST", &format!("kv/data/agent-sandbox/{name}"), &body);
+        assert!(written["data"]["version"].is_u64(), "{written}");
+        Self {
+            path: format!("kv/agent-sandbox/{name}"),
+        }
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        let path = self.path.replacen("kv/", "kv/metadata/", 1);
+        ask("DELETE", &path, "");
+    }
+}
+
 /// OpenBao that was ended or sealed; dropping it brings it back, unsealed.
 pub(crate) struct Away(());
 

@@ -29,8 +29,8 @@ fn shapes() -> Vec<String> {
     shapes
 }
 
-/// The secret where it is known to be one.
-const KEEPS: &str = r#"
+/// The secret where it is known to be one, kept in the state.
+pub(crate) const KEEPS: &str = r#"
 variable "password" {
   type      = string
   sensitive = true

@@ -7,6 +7,8 @@ use crate::bridge::Bridge;
 use crate::cluster::{kubectl, try_kubectl};
 use crate::cluster_lock::ClusterLock;
 use crate::ground::{assert_nothing_left, rows};
+use crate::openbao::Away;
+use crate::own_daemon::set;
 use crate::root::{Root, writes};
 use crate::trail::{Event, Trail, only};
 use crate::wait::until;
@@ -128,6 +130,39 @@ fn an_apply_whose_daemon_is_killed_is_unknown_and_never_runs_again() {
     assert_eq!(answer.field("outcome"), "unknown", "{}", answer.text());
     assert_eq!(states(&trail), kept);
     assert_the_next_plan_is_right(&root, &mut bridge, &middle);
+}
+
+#[test]
+#[ignore = "needs a cluster: scripts/up"]
+fn an_apply_that_outlives_openbao_loses_no_state() {
+    let _lock = ClusterLock::take();
+    let mut root = Root::new("e2e-outlives");
+    assert!(root.daemon.terminate().success());
+    root.configure(|config| {
+        let key = "mount = 'transit'\nkey = 'agent-sandbox'\n".parse::<toml::Table>();
+        set(config, "vault", "transit", key.unwrap());
+    });
+    root.daemon.start();
+    let (trail, mut bridge) = (root.trail(), root.bridge());
+    let middle = InTheMiddle::of(&root, &mut bridge, &trail);
+    let kept = states(&trail);
+    let away = Away::stopped();
+    root.let_go();
+    let answer = bridge.answer(middle.call);
+    let answer = bridge.end_of(answer);
+    // The work was done, and its credential could not be taken back.
+    answer.assert_refused("APPLY_UNKNOWN", "did not refuse its credential");
+    assert!(states(&trail).len() > kept.len());
+    away.bring_back();
+    let planned = Root::plan(&mut bridge);
+    assert_eq!(
+        planned.field("outcome"),
+        "nothing_to_do",
+        "{}",
+        planned.text()
+    );
+    trail.of_once(&middle.request, "credential.proven_dead");
+    assert_nothing_left(&trail);
 }
 
 /// The approval is gone and nothing goes on by itself; once the old Deployment is let go, the next plan makes
