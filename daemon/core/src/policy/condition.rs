@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::{PolicyError, fault};
+use super::PolicyError;
+use super::file::fault;
 use crate::plan::{Action, PlanFacts};
 
 /// All of it must hold.
