@@ -5,10 +5,11 @@
 
 use sandbox_core::names::{MountName, NamespaceName};
 
+use super::ending::REFUSAL_LIMIT;
 use super::prover::{Answer, Prover};
 use super::session::Session;
 use super::vault::{self, Credential, Vault, VaultError};
-use super::{EFFECT_LIMIT, REFUSAL_LIMIT, Scope};
+use super::{EFFECT_LIMIT, Scope};
 use crate::config;
 use crate::sandbox::Cluster;
 
