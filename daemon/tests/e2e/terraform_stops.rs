@@ -4,7 +4,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::bridge::Answer;
+use crate::bridge::{Answer, Bridge};
 use crate::cluster::{kubectl, object_names, try_kubectl};
 use crate::cluster_lock::ClusterLock;
 use crate::ground::assert_nothing_left;
@@ -85,6 +85,11 @@ impl Drop for Quota {
     }
 }
 
+/// As it is shipped.
+fn with_a_spare(config: &mut toml::Table) {
+    set(config, "sandbox", "pool_terraform", 1);
+}
+
 /// Actions and addresses of a plan, sorted.
 fn changes(planned: &Answer) -> Vec<String> {
     let changes = planned.structured()["changes"].as_array();
@@ -110,6 +115,14 @@ fn assert_says(answer: &Answer, words: &[&str]) {
     }
 }
 
+/// That the next plan is empty and nothing is left over.
+fn assert_all_is_done(root: &Root, bridge: &mut Bridge) {
+    let planned = Root::plan(bridge);
+    let outcome = planned.field("outcome");
+    assert_eq!(outcome, "nothing_to_do", "{}", planned.text());
+    assert_nothing_left(&root.trail());
+}
+
 fn deployment(method: &str, name: &str) -> impl Fn(&Event) -> bool {
     let (method, path) = (method.to_owned(), format!("{DEPLOYMENTS}{name}"));
     move |event| {
@@ -121,7 +134,7 @@ fn deployment(method: &str, name: &str) -> impl Fn(&Event) -> bool {
 #[ignore = "needs a cluster: scripts/up"]
 fn a_quota_that_stops_the_second_of_three_leaves_the_first_and_the_next_plan_has_the_rest() {
     let _lock = ClusterLock::take();
-    let root = Root::new("e2e-quota");
+    let root = Root::with("e2e-quota", with_a_spare);
     let (trail, mut bridge) = (root.trail(), root.bridge());
     let more = More {
         root: &root,
@@ -158,14 +171,7 @@ fn a_quota_that_stops_the_second_of_three_leaves_the_first_and_the_next_plan_has
         writes(&trail.of(applied.request_id())),
         [format!("POST {DEPLOYMENTS}"), format!("POST {DEPLOYMENTS}")]
     );
-    let planned = Root::plan(&mut bridge);
-    assert_eq!(
-        planned.field("outcome"),
-        "nothing_to_do",
-        "{}",
-        planned.text()
-    );
-    assert_nothing_left(&trail);
+    assert_all_is_done(&root, &mut bridge);
 }
 
 #[test]
@@ -173,6 +179,7 @@ fn a_quota_that_stops_the_second_of_three_leaves_the_first_and_the_next_plan_has
 fn what_outlasts_the_deadline_has_failed_and_what_is_let_go_in_time_is_replaced() {
     let _lock = ClusterLock::take();
     let root = Root::with("e2e-late", |config| {
+        with_a_spare(config);
         set(config, "limits", "terraform_seconds", 60);
     });
     let (trail, mut bridge) = (root.trail(), root.bridge());
@@ -260,14 +267,14 @@ fn what_outlasts_the_deadline_has_failed_and_what_is_let_go_in_time_is_replaced(
     root.grant(&approval, &format!("{typed}-never"));
     let applied = Root::use_up(&mut bridge, &approval);
     assert_eq!(applied.field("outcome"), "finished", "{}", applied.text());
-    assert_nothing_left(&trail);
+    assert_all_is_done(&root, &mut bridge);
 }
 
 #[test]
 #[ignore = "needs a cluster: scripts/up"]
 fn a_create_that_is_cut_off_after_its_request_is_told_and_brought_in_by_an_import() {
     let _lock = ClusterLock::take();
-    let root = Root::new("e2e-cut-off");
+    let root = Root::with("e2e-cut-off", with_a_spare);
     let (trail, mut bridge) = (root.trail(), root.bridge());
     let waits = root.source("shop", 1).replace(
         "image             = var.image\n          image_pull_policy = \"IfNotPresent\"\n",
@@ -335,12 +342,5 @@ fn a_create_that_is_cut_off_after_its_request_is_told_and_brought_in_by_an_impor
     );
     root.apply(&mut bridge);
     assert_eq!(root.uid(), before, "it was made anew");
-    let planned = Root::plan(&mut bridge);
-    assert_eq!(
-        planned.field("outcome"),
-        "nothing_to_do",
-        "{}",
-        planned.text()
-    );
-    assert_nothing_left(&trail);
+    assert_all_is_done(&root, &mut bridge);
 }
