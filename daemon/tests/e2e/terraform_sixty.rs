@@ -12,8 +12,9 @@ use tempfile::TempDir;
 use crate::bridge::{Answer, Bridge};
 use crate::cluster::{Kept, kubectl};
 use crate::cluster_lock::ClusterLock;
+use crate::daemon::at_rest;
 use crate::ground::assert_nothing_left;
-use crate::own_daemon::own;
+use crate::own_daemon::{own, set};
 use crate::places::{DAEMON, installed, node};
 use crate::root::Root;
 use crate::sixty;
@@ -126,10 +127,15 @@ impl Beside<'_> {
 
     fn plan(&mut self, what: &str) -> Answer {
         let outside = self.outside.plan();
+        at_rest(&self.root.trail());
         let began = Instant::now();
         let planned = Root::plan(&mut self.bridge);
         row(&format!("plan, {what}"), began.elapsed(), outside);
         assert!(!planned.is_error(), "{}", planned.text());
+        let trail = self.root.trail();
+        let events = trail.of(planned.request_id());
+        let first = events.iter().find(|e| e.name == "sandbox.started").unwrap();
+        assert_eq!(first.fields["pooled"], true, "{events:?}");
         planned
     }
 
@@ -143,6 +149,7 @@ impl Beside<'_> {
         println!("  {:<44} {looked:>8.1?}", format!("approver show, {what}"));
         self.root.grant(&approval, typed);
         let outside = self.outside.apply();
+        at_rest(&trail);
         let began = Instant::now();
         let applied = Root::use_up(&mut self.bridge, &approval);
         row(&format!("apply, {what}"), began.elapsed(), outside);
@@ -177,6 +184,7 @@ fn serve_more(root: &mut Root) -> Widened {
     let password = root.daemon.write("password", PASSWORD);
     own(password.as_ref(), 0o600, (DAEMON, DAEMON));
     root.configure(|config| {
+        set(config, "sandbox", "pool_terraform", 1); // as it is shipped
         let demo = config["roots"]["demo"].as_table_mut().unwrap();
         let secret = toml::Table::from_iter([("password".to_owned(), password.into())]);
         demo.insert("secret_vars".to_owned(), secret.into());
