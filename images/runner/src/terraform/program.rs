@@ -17,7 +17,7 @@ use super::folder::Folder;
 const MAX_STDERR: usize = 8 * 1024;
 
 /// How long the Kubernetes provider waits at most between two looks at an object, and some more.
-const POLL: Duration = Duration::from_secs(12);
+const POLL: Duration = Duration::from_secs(14);
 
 /// How long what a killed Terraform left in its pipes may take to be read.
 const DRAIN_LIMIT: Duration = Duration::from_secs(2);
@@ -54,15 +54,15 @@ impl Times {
     #[must_use]
     pub fn within(limit: Duration) -> Self {
         let now = Instant::now();
-        let grace = (limit / 4).min(Duration::from_mins(1));
         let telling = (limit / 20).min(Duration::from_secs(5));
-        let interrupt = now + limit.saturating_sub(grace);
-        let kill = now + limit.saturating_sub(telling);
-        let looks = POLL.min((kill - interrupt).saturating_sub(grace / 10));
+        let looks = POLL.min(limit / 4);
+        let finishing = (limit / 20).min(Duration::from_secs(41));
+        let kill = limit.saturating_sub(telling);
+        let close = kill.saturating_sub(looks);
         Self {
-            interrupt,
-            close: kill - looks,
-            kill,
+            interrupt: now + close.saturating_sub(finishing),
+            close: now + close,
+            kill: now + kill,
         }
     }
 }
@@ -209,4 +209,34 @@ async fn read_tail(mut stream: impl AsyncRead + Unpin) -> String {
         tail.drain(..over);
     }
     String::from_utf8_lossy(&tail).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_time_for_what_is_under_way_for_a_last_look_and_for_telling() {
+        for seconds in [50, 57, 600, 855, 1083] {
+            let limit = Duration::from_secs(seconds);
+            let before = Instant::now();
+            let times = Times::within(limit);
+            // The provider looks every ten seconds at least.
+            let looks = times.kill.duration_since(times.close);
+            assert!(looks >= Duration::from_secs(12), "{seconds}: {looks:?}");
+            assert!(
+                times.close - times.interrupt >= Duration::from_secs(2),
+                "{seconds}"
+            );
+            assert!(
+                before + limit - times.kill <= Duration::from_secs(5),
+                "{seconds}"
+            );
+        }
+        let minute = Times::within(Duration::from_secs(855));
+        assert!(minute.kill.duration_since(minute.interrupt) >= Duration::from_secs(50));
+        // Whatever the limit, they come in this order.
+        let none = Times::within(Duration::ZERO);
+        assert!(none.interrupt <= none.close && none.close <= none.kill);
+    }
 }
