@@ -11,7 +11,7 @@ use crate::actions::visible;
 
 /// Summaries that Terraform 1.11 itself gives, word for word; none holds a value. (Its source: internal/terraform,
 /// internal/configs, internal/lang, and hcl.)
-const OWN_WORDS: [&str; 42] = [
+const OWN_WORDS: [&str; 41] = [
     "Argument or block definition required",
     "Check block assertion failed",
     "Cycle",
@@ -42,7 +42,6 @@ const OWN_WORDS: [&str; 42] = [
     "Missing required argument",
     "Module not installed",
     "No value for required variable",
-    "Provider configuration not present",
     "Resource instance managed by newer provider version",
     "Reference to undeclared input variable",
     "Reference to undeclared local value",
@@ -107,16 +106,37 @@ fn errors(diagnostics: &[Diagnostic], tell: impl Fn(&Diagnostic) -> String) -> V
     told
 }
 
-/// The errors' summaries as Terraform gave them, for approvers. What explains them is left out: an expression's
-/// values stand there.
+/// The errors' summaries in Terraform's words, for approvers. What explains them is left out, and so is what stands
+/// in quotes, keys of addresses included: there a provider repeats values, and the trail must not have them.
 pub(super) fn summaries(diagnostics: &[Diagnostic]) -> String {
     let lines = errors(diagnostics, |d| match d.address.as_str() {
-        "" => d.summary.clone(),
-        address => format!("{address}: {}", d.summary),
+        "" => unquoted(&d.summary),
+        address => format!("{}: {}", without_keys(address), unquoted(&d.summary)),
     });
     let mut all = lines.join("\n");
     all.truncate(all.floor_char_boundary(MAX_SUMMARIES));
     all
+}
+
+/// With a mark in the place of every quoted text; one that does not end goes on to the end.
+fn unquoted(text: &str) -> String {
+    let mut left = String::with_capacity(text.len());
+    let mut closing: Option<char> = None;
+    let mut escaped = false;
+    for c in text.chars() {
+        match closing {
+            Some(_) if escaped => escaped = false,
+            Some('"') if c == '\\' => escaped = true,
+            Some(end) if c == end => closing = None,
+            Some(_) => {}
+            None if matches!(c, '"' | '`') => {
+                closing = Some(c);
+                left.push_str("\"…\"");
+            }
+            None => left.push(c),
+        }
+    }
+    left
 }
 
 fn sentence(diagnostic: &Diagnostic) -> String {
@@ -199,10 +219,33 @@ mod tests {
         assert!(!said.contains("canary"), "{said}");
         assert_eq!(
             summaries(&diagnostics),
-            format!("kubernetes_deployment.a: {there}\nkubernetes_deployment.b: {quota}")
+            "kubernetes_deployment.a: Failed to create deployment: deployments.apps \"…\" already exists\n\
+             kubernetes_deployment.b: Failed to create deployment: deployments.apps \"…\" is forbidden: exceeded quota: \
+             canary"
         );
         let long = error(&"é".repeat(MAX_SUMMARIES), "", 0, "");
         assert!(summaries(&[long]).len() <= MAX_SUMMARIES);
+    }
+
+    #[test]
+    fn what_a_provider_quotes_is_not_for_the_trail() {
+        for (summary, left) in [
+            (
+                r#"Invalid value: "hunter2": a label"#,
+                r#"Invalid value: "…": a label"#,
+            ),
+            (
+                r#"Invalid value: "a\"hunter2\\": no"#,
+                r#"Invalid value: "…": no"#,
+            ),
+            ("no `hunter\"2` here", "no \"…\" here"),
+            (r#"cut off: "hunter2"#, r#"cut off: "…""#),
+            ("it isn't there", "it isn't there"),
+        ] {
+            assert_eq!(unquoted(summary), left);
+        }
+        let keyed = error("Invalid index", "", 0, "terraform_data.b[\"hunter2\"]");
+        assert_eq!(summaries(&[keyed]), "terraform_data.b[*]: Invalid index");
     }
 
     #[test]
