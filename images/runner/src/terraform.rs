@@ -269,13 +269,16 @@ impl Steps<'_> {
                 Ok(())
             };
             let mut ended = std::pin::pin!(self.program.run(&args, output));
+            // Of its own pace: operations, however many, put no look off.
+            let mut looks = tokio::time::interval(snapshots::PAUSE);
+            looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 // A look runs to its end before Terraform is heard again.
                 tokio::select! {
                     biased;
                     ended = &mut ended => break ended,
+                    _ = looks.tick() => snapshots.look().await,
                     Some(operation) = told.recv() => reports.operation(operation).await,
-                    () = tokio::time::sleep(snapshots::PAUSE) => snapshots.look().await,
                 }
             }
         };
