@@ -10,7 +10,7 @@ use super::{Broker, Lease, Revoked};
 use crate::crash::{self, Step};
 use crate::report::chain;
 use crate::sandbox::ClusterError;
-use crate::store::OpenLease;
+use crate::store::{LeaseKey, OpenLease};
 
 /// How long a caller waits for a revoked credential to be refused. Seen: 6 to 14 ms.
 pub(super) const REFUSAL_LIMIT: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ impl Broker {
     /// Revokes a lease and waits until the API server refuses its token, or for too long.
     pub async fn revoke(&self, lease: Lease) -> Revoked {
         let issued = lease.into_inner();
-        let this = self.clone();
+        let (this, key) = (self.clone(), issued.key);
         let task = self
             .0
             .lifetime
@@ -34,7 +34,10 @@ impl Broker {
         match task.await {
             Ok(revoked) => revoked,
             // The row is still open, so the next start finds it; nothing else can be said here.
-            Err(panic) => Revoked::lost(panic.to_string()),
+            Err(panic) => {
+                self.overdue(key).await;
+                Revoked::lost(panic.to_string())
+            }
         }
     }
 
@@ -50,7 +53,7 @@ impl Broker {
         {
             let why = format!("Vault did not revoke the lease: {}", chain(&e));
             tracing::error!(request = %issued.request, lease = credential.lease_id, "{why}");
-            self.overdue(&issued).await;
+            self.overdue(issued.key).await;
             return Revoked::new(issued, Err(why));
         }
         crash::after(Step::LeaseRevoked);
@@ -62,7 +65,7 @@ impl Broker {
             .wait_for_refusal(&credential.token, &issued.scope, REFUSAL_LIMIT)
             .await;
         if refusal.is_err() {
-            self.overdue(&issued).await;
+            self.overdue(issued.key).await;
         }
         Revoked::new(issued, refusal)
     }
@@ -149,7 +152,7 @@ impl Broker {
             }
             if started.elapsed() > PROOF_LIMIT && !alarmed {
                 alarmed = true;
-                self.overdue(&issued).await;
+                self.overdue(issued.key).await;
                 let why = refusal
                     .as_ref()
                     .err()
@@ -170,11 +173,14 @@ impl Broker {
         self.close(&issued, &refusal, &pod, event).await;
     }
 
-    async fn overdue(&self, issued: &Issued) {
+    async fn overdue(&self, key: LeaseKey) {
         let inner = &self.0;
-        let written = inner.store.lease_unproven(issued.key, inner.clock.now_ms());
+        let written = inner.store.lease_unproven(key, inner.clock.now_ms());
         if let Err(e) = written.await {
-            tracing::error!(request = %issued.request, error = chain(&e), "the journal does not say that a credential's end is overdue");
+            tracing::error!(
+                error = chain(&e),
+                "the journal does not say that a credential's end is overdue"
+            );
         }
     }
 

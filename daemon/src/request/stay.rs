@@ -42,7 +42,7 @@ pub(crate) trait Keep: Send {
         drop(operation);
     }
 
-    /// Hears what there is to say of work that failed.
+    /// Hears what there is to say of work that failed, or whose output is withheld.
     fn partial(&mut self, output: wire::Output) {
         drop(output);
     }
@@ -139,7 +139,10 @@ impl<'a> Stay<'a> {
         match held.let_go(self.parts, self.request, &result).await {
             Ok(()) => result,
             // A failure of the work itself is the more useful answer.
-            Err(unproven) => result.and(Err(unproven)),
+            Err(unproven) => {
+                keep.partial(result?);
+                Err(unproven)
+            }
         }
     }
 

@@ -37,8 +37,10 @@ const VERDICT: &str = "INSERT INTO verdict (approval, approver, uid, said, reaso
 const WITH_PREFIX: &str =
     "SELECT id FROM approval WHERE id >= ?1 AND id < ?1 || '~' ORDER BY opened_ms DESC LIMIT 20";
 const SHOWN: &str = "SELECT shown FROM approval WHERE id = ?1";
-/// In the order in which approvals were opened: a root has one at a time.
-const LAST_APPLY: &str = "SELECT r.id, r.outcome FROM approval a JOIN request r ON r.id = a.used_by \
+/// In the order in which approvals were opened: a root has one at a time. Of applies that were done the newest
+/// is kept.
+const LAST_APPLY: &str = "SELECT r.id, r.outcome, r.id IN (SELECT request FROM applied_bundle) \
+     FROM approval a JOIN request r ON r.id = a.used_by \
      WHERE a.root = ?1 AND r.state = 'ended' ORDER BY a.rowid DESC LIMIT 1";
 const LAST_REFUSED: &str = "SELECT max(ended_ms) FROM approval \
      WHERE root = ?1 AND state IN ('denied', 'cancelled')";
@@ -106,8 +108,8 @@ pub struct StoredApproval {
 pub struct UnfinishedApply {
     /// The request that used an approval for it.
     pub request: RequestId,
-    /// How that ended: `failed`, or `unknown` when its end was not seen.
-    pub outcome: String,
+    /// Whether its end was seen.
+    pub seen: bool,
 }
 
 impl Store {
@@ -210,14 +212,15 @@ impl Store {
     ) -> Result<Option<UnfinishedApply>, StoreError> {
         self.run(move |connection| {
             let last = connection.query_row(LAST_APPLY, (root.as_str(),), |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+                let (id, outcome): (String, String) = (row.get(0)?, row.get(1)?);
+                Ok((id, outcome != "unknown", row.get::<_, bool>(2)?))
             });
-            let Some((id, outcome)) = last.optional()?.filter(|(_, how)| how != "succeeded") else {
+            let Some((id, seen, false)) = last.optional()? else {
                 return Ok(None);
             };
             let bad = |_| StoreError::Unreadable(format!("the request {id} of an approval"));
             let request = id.parse().map_err(bad)?;
-            Ok(Some(UnfinishedApply { request, outcome }))
+            Ok(Some(UnfinishedApply { request, seen }))
         })
         .await
     }
@@ -362,9 +365,9 @@ fn save(tx: &Transaction<'_>, before: &Approval, after: &Approval) -> Result<(),
 /// For agents and people alike.
 impl fmt::Display for UnfinishedApply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { request, outcome } = self;
-        let how = if outcome == "failed" {
-            "failed"
+        let Self { request, seen } = self;
+        let how = if *seen {
+            "did not succeed"
         } else {
             "was cut off, its end unseen"
         };

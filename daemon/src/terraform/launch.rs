@@ -14,7 +14,6 @@ use super::state::States;
 use super::{Root, failed, outputs};
 use crate::actions::count;
 use crate::actions::terraform::Outputs;
-use crate::approve::store_failed;
 use crate::report::{Code, Failure, chain};
 use crate::request::{Parts, Request, Stay};
 use crate::store::{DataKey, StoredPlan};
@@ -91,14 +90,25 @@ impl Launch<'_> {
             .map_or(&states.operations, |r| &r.operations);
         let progress = Progress::new(planned, operations);
         match (result.as_ref(), failure) {
-            (Some(result), None) if result.outcome() != Outcome::Failed => {
-                let outputs = self.outputs(states.last.as_deref().map(Vec::as_slice));
+            (Some(result), failure) if is_done(result, failure.as_ref()) => {
+                let outputs = match &failure {
+                    None => self.outputs(states.last.as_deref().map(Vec::as_slice)),
+                    Some(_) => None,
+                };
                 self.tell("succeeded", progress, kept, outputs.as_ref())
                     .await;
                 let (name, digest) = (root.name.clone(), plan.from.bundle);
                 let now_ms = parts.clock.now_ms();
                 let applied = parts.store.bundle_applied(name, digest, request.id, now_ms);
-                applied.await.map_err(|e| store_failed(&e))?;
+                if let Err(e) = applied.await {
+                    tracing::error!(request = %request.id, error = chain(&e), "the journal does not say what was applied");
+                }
+                if let Some(withheld) = failure {
+                    return Err(Failure {
+                        message: format!("All of the plan was applied. {}", withheld.message),
+                        ..withheld
+                    });
+                }
                 Ok(Applied {
                     progress: progress.words(Heard::All),
                     outputs,
@@ -155,6 +165,11 @@ impl Launch<'_> {
             tracing::error!(request = %self.request.id, error = chain(&e), "terraform.applied is not in the trail");
         }
     }
+}
+
+/// Whether Terraform did all of it, though perhaps its credential is not known to be dead.
+fn is_done(result: &wire::TerraformResult, failure: Option<&Failure>) -> bool {
+    result.outcome() == Outcome::Done && failure.is_none_or(|f| f.code == Code::RevocationUnproven)
 }
 
 /// Whether it is known how Terraform ended: by itself, or in time when it was asked to stop.

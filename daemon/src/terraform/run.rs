@@ -2,6 +2,7 @@
 
 use sandbox_core::plan::Write;
 use sandbox_proto::runner::v1 as wire;
+use sandbox_proto::runner::v1::terraform_result::Outcome;
 use zeroize::Zeroizing;
 
 use super::Root;
@@ -65,7 +66,7 @@ pub(super) async fn plan(
     )?;
     let mut made = Vec::new();
     let result = result_of(stay.run(work, &mut made).await?)?;
-    if result.outcome() == wire::terraform_result::Outcome::Failed {
+    if !matches!(result.outcome(), Outcome::Done | Outcome::Changes) {
         return Ok(Err(result));
     }
     let plan = only(made, wire::artifact::Kind::Plan)?;

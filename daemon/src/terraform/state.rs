@@ -2,7 +2,7 @@
 
 use sandbox_core::ids::RequestId;
 use sandbox_proto::runner::v1::artifact::Kind;
-use sandbox_proto::runner::v1::{Operation, Output, TerraformResult, output};
+use sandbox_proto::runner::v1::{Operation, Output, TerraformResult, operation, output};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
@@ -141,8 +141,11 @@ impl Keep for States<'_> {
     }
 
     fn operation(&mut self, operation: Operation) {
+        // A leftover shares its address with the living one: what has ended stays as it ended.
         let same = |known: &&mut Operation| {
-            known.address == operation.address && known.action == operation.action
+            known.state() == operation::State::Started
+                && known.address == operation.address
+                && known.action == operation.action
         };
         match self.operations.iter_mut().find(same) {
             Some(known) => *known = operation,

@@ -151,7 +151,13 @@ fn an_apply_that_outlives_openbao_loses_no_state() {
     let answer = bridge.answer(middle.call);
     let answer = bridge.end_of(answer);
     // The work was done, and its credential could not be taken back.
-    answer.assert_refused("APPLY_UNKNOWN", "did not refuse its credential");
+    answer.assert_refused("REVOCATION_UNPROVEN", "All of the plan was applied");
+    let events = trail.of(&middle.request);
+    assert_eq!(
+        only(&events, "terraform.applied").text("outcome"),
+        "succeeded"
+    );
+    assert_eq!(told_of_the_root(&trail), None);
     assert!(states(&trail).len() > kept.len());
     away.bring_back();
     let planned = Root::plan(&mut bridge);

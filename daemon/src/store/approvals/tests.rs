@@ -338,6 +338,10 @@ async fn applied(store: &Store, n: u8, by: u8, outcome: &'static str) {
     let principal = AGENT.parse().unwrap();
     let used = store.consume_approval(id(n), principal, request(by), bound, (at(2), all));
     drop(used.await.unwrap().unwrap());
+    if outcome == "succeeded" {
+        let done = store.bundle_applied("demo".parse().unwrap(), [2; 32], request(by), 3);
+        done.await.unwrap();
+    }
     store.end_request(request(by), outcome, 3).await.unwrap();
 }
 
@@ -353,7 +357,10 @@ async fn an_apply_that_did_not_succeed_marks_its_root_until_one_does() {
     applied(&store, 1, 10, "failed").await;
     let (by, told) = mark().await.unwrap();
     assert_eq!(by, request(10));
-    assert!(told.contains("this root failed (request "), "{told}");
+    assert!(
+        told.contains("this root did not succeed (request "),
+        "{told}"
+    );
 
     applied(&store, 2, 11, "unknown").await;
     let (by, told) = mark().await.unwrap();
