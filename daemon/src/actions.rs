@@ -11,7 +11,7 @@ use sandbox_core::parameters::{ActionName, Parameters};
 use crate::report::Failure;
 
 pub use page::PageKey;
-pub(crate) use text::{count, visible};
+pub(crate) use text::{count, visible, visible_json};
 
 /// How much harm a mistaken use can do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

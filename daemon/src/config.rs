@@ -12,6 +12,7 @@ use sandbox_bundle::ProviderSource;
 use sandbox_core::names::{KeyName, MountName, NamespaceName, PrincipalName, RootName};
 use serde::Deserialize;
 
+pub(crate) use roots::is_word;
 pub use roots::{Root, StateKind};
 pub use secret_var::{KvPath, SecretVar, VaultKv};
 pub use users::{Principals, Role};

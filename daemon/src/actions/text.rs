@@ -14,7 +14,7 @@ pub(crate) fn visible(text: &str) -> String {
 }
 
 /// A value as JSON in which what [`visible`] would escape is escaped as JSON does.
-pub(super) fn visible_json(value: &serde_json::Value) -> String {
+pub(crate) fn visible_json(value: &serde_json::Value) -> String {
     let mut shown = String::new();
     for c in value.to_string().chars() {
         // What is not ASCII stands inside of texts alone.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::actions::terraform::Outputs;
+use crate::actions::visible_json;
 
 #[derive(Deserialize)]
 struct State {
@@ -37,7 +38,7 @@ pub(super) fn of(state: Option<&[u8]>, names: &[String], max_bytes: usize) -> Ou
             None => "there is none".to_owned(),
             Some(output) if output.sensitive => "sensitive".to_owned(),
             Some(output) => {
-                let value = output.value.to_string();
+                let value = visible_json(&output.value);
                 if value.len() + name.len() <= left {
                     left -= value.len() + name.len();
                     told.values.insert(name.clone(), output.value.clone());

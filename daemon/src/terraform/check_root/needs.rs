@@ -12,7 +12,7 @@ use super::super::variables::of_file;
 use super::Seen;
 use super::fault::{Fault, shown};
 use super::setting::Setting;
-use crate::config::{SecretVar, VaultKv};
+use crate::config::{self, SecretVar, VaultKv};
 
 /// A variable without a value.
 #[derive(Clone, Debug)]
@@ -74,9 +74,8 @@ impl Seen {
             if variable.has_value || self.secret_vars.contains_key(&variable.name) {
                 continue;
             }
-            let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-            let is_plain = variable.name.chars().all(word);
             let file = setting.secret_file(&self.name, &variable.name);
+            let is_plain = config::is_word(&variable.name);
             let found = if is_plain {
                 of_file(&file)
             } else {
