@@ -1,7 +1,6 @@
 //! Applies that stop in the middle by themselves: each says what it did and what it did not, keeps the state it
 //! wrote, and the next plan is right.
 
-use std::thread::sleep;
 use std::time::Duration;
 
 use crate::bridge::{Answer, Bridge};
@@ -196,7 +195,8 @@ fn what_outlasts_the_deadline_has_failed_and_what_is_let_go_in_time_is_replaced(
     let mark = trail.mark();
     let call = Root::begin(&mut bridge, &approval);
     trail.wait_for(mark, "the deletion", deployment("DELETE", &own));
-    sleep(Duration::from_secs(2));
+    let deleted = trail.mark();
+    trail.wait_for(deleted, "another look at it", deployment("GET", &own));
     assert_eq!(root.uid(), before, "it is still held");
     root.let_go();
     let answer = bridge.answer(call);
