@@ -49,8 +49,15 @@ impl Ground {
             "a".repeat(64)
         );
         fs::write(self.path("sandboxd.toml"), config).unwrap();
-        let policy = "version: 1\nrules:\n  - name: reads\n    principals: [a]\n    actions: [k8s_get_pod_status]\n    \
-                      namespaces: [other]\n    effect: allow\n";
+        self.allow_reads("[a]");
+    }
+
+    /// A policy that lets these principals read.
+    fn allow_reads(&self, principals: &str) {
+        let policy = format!(
+            "version: 1\nrules:\n  - name: reads\n    principals: {principals}\n    \
+             actions: [k8s_get_pod_status]\n    namespaces: [other]\n    effect: allow\n"
+        );
         fs::write(self.path("policy.yaml"), policy).unwrap();
     }
 
@@ -67,6 +74,18 @@ impl Ground {
         assert_eq!(error, "");
         let said = String::from_utf8(output.stdout).unwrap();
         (output.status.code().unwrap(), said)
+    }
+
+    /// What `check-config` has against it.
+    fn check_config(&self) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_sandboxd"))
+            .args(["check-config", "--config"])
+            .arg(self.path("sandboxd.toml"))
+            .output()
+            .unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.success(), error.is_empty(), "{error}");
+        error
     }
 
     fn json(&self, more: &[&str]) -> (i32, Value) {
@@ -286,22 +305,43 @@ fn a_folder_that_is_mended_gets_what_to_configure_and_the_next_command() {
     // What scripts/up would take away if it were not named is named.
     let up = "scripts/up --root shop:shop:deployments.apps,services --root demo:demo-app:deployments.apps demo-app other shop";
     assert!(next.last().unwrap().ends_with(up), "{next:#?}");
-    assert!(
-        next.iter()
-            .any(|line| line.contains("name: people-approve-shop-applies")),
+    let policy = next
+        .iter()
+        .find(|line| line.contains("name: people-approve-shop-applies"));
+    assert_eq!(
+        policy.unwrap().matches("principals: [a]").count(),
+        2,
         "{next:#?}"
     );
     assert!(!said.to_string().contains("canary"));
 
     // It is what the daemon takes, and then nothing is left to say.
     ground.configure(stanza);
-    let checked = Command::new(env!("CARGO_BIN_EXE_sandboxd"))
-        .args(["check-config", "--config"])
-        .arg(ground.path("sandboxd.toml"))
-        .status();
-    assert!(checked.unwrap().success());
+    assert_eq!(ground.check_config(), "");
     let (code, again) = ground.json(&[]);
     assert_eq!((code, &again["stanza"]), (0, &said["stanza"]));
+}
+
+#[test]
+fn whom_a_root_is_for_is_left_open_where_the_policy_does_not_name_exactly_one() {
+    let ground = mended();
+    let path = ground.path("sandboxd.toml");
+    let config = fs::read_to_string(&path).unwrap();
+    fs::write(path, config.replace("a = [4001]", "a = [4001]\nb = [4002]")).unwrap();
+    for principals in ["[a, b]", "['*']"] {
+        ground.allow_reads(principals);
+        let (_, said) = ground.json(&[]);
+        let next = said["next"].to_string();
+        assert!(next.contains("in the place of WHO"), "{next}");
+        assert_eq!(next.matches("principals: [WHO]").count(), 2, "{next}");
+    }
+    // Nobody gets in by forgetting it.
+    ground.allow_reads("[WHO]");
+    let error = ground.check_config();
+    assert!(
+        error.contains("line 4, column 18: the principal"),
+        "{error}"
+    );
 }
 
 #[test]

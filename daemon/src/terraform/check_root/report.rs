@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
-use sandbox_core::names::NamespaceName;
+use sandbox_core::names::{NamespaceName, PrincipalName};
 use serde_json::{Value, json};
 
 use super::Seen;
@@ -182,10 +182,22 @@ fn next(seen: &Seen, setting: &Setting) -> Vec<String> {
     if let Some((file, policy)) = &setting.policy
         && !policy.roots().any(|root| *root == seen.name)
     {
-        let principals: BTreeSet<String> = policy.principals().map(ToString::to_string).collect();
-        let rules = rules(seen.name.as_str(), &words(&principals));
+        let principals: BTreeSet<_> = policy.principals().map(PrincipalName::as_str).collect();
+        let mut principals = principals.into_iter();
+        // Which of several it is for is not ours to say. The policy is refused while WHO stands in it.
+        let (who, instead) = match (principals.next(), principals.next()) {
+            (Some(only), None) => (only, String::new()),
+            _ => (
+                "WHO",
+                format!(
+                    ", with names from [agents] of {} in the place of WHO",
+                    shown(&setting.path)
+                ),
+            ),
+        };
+        let rules = rules(seen.name.as_str(), who);
         steps.push(format!(
-            "Write who may plan it, and that people decide over applies, into {}:\n{rules}",
+            "Write who may plan it, and that people decide over applies, into {}{instead}:\n{rules}",
             shown(file)
         ));
     }
