@@ -26,7 +26,7 @@ pub struct RootFolder {
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
     /// The folder cannot be used.
-    #[error("could not read the folder {folder}: {problem}")]
+    #[error("could not read the folder {}: {problem}", escaped(&folder.to_string_lossy()))]
     Folder {
         /// The root's folder.
         folder: PathBuf,
@@ -35,7 +35,8 @@ pub enum PackError {
     },
     /// It has no configuration.
     #[error(
-        "the folder {0} has no *.tf or *.tf.json file; name the folder that Terraform is run in"
+        "the folder {} has no *.tf or *.tf.json file; name the folder that Terraform is run in",
+        escaped(&.0.to_string_lossy())
     )]
     Empty(PathBuf),
     /// Values that Terraform reads unasked, and that the root does not list: the file's name as it is.

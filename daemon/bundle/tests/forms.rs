@@ -165,6 +165,14 @@ fn deep_and_long_sources_end_in_a_fault_and_not_in_our_stack() {
         ("a.tf", format!("a = {}", "\"${".repeat(300_000))),
         (
             "a.tf",
+            format!(
+                "locals {{\n  a = {}1{}\n}}\n",
+                "(".repeat(300),
+                ")".repeat(300)
+            ),
+        ),
+        (
+            "a.tf",
             format!("a = {}1{}", "{ b = ".repeat(200_000), " }".repeat(200_000)),
         ),
         ("a.tf.json", "[".repeat(1_000_000)),

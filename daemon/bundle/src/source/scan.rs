@@ -58,7 +58,8 @@ enum Mode<'t> {
     },
 }
 
-/// How deep templates, quotes and heredocs may be in each other.
+/// How deep templates, quotes and heredocs may be in each other, and brackets of every kind. Terraform reads them
+/// by recursion: two hundred thousand parentheses end its process.
 const MAX_NESTING: usize = 256;
 
 /// The tokens of a text, the last of them [`Kind::End`].
@@ -69,6 +70,7 @@ pub(super) fn scan(text: &str) -> Result<Vec<Token>, Unreadable> {
         lines: 0,
         counted: 0,
         tokens: Vec::new(),
+        brackets: 0,
         modes: vec![Mode::Normal {
             template: false,
             braces: 0,
@@ -83,6 +85,9 @@ pub(super) fn scan(text: &str) -> Result<Vec<Token>, Unreadable> {
                 scanner.heredoc(marker, line_start)?;
             }
             None => return Err(scanner.fault("a '}' too many")),
+        }
+        if scanner.brackets > MAX_NESTING {
+            return Err(scanner.fault(format!("brackets more than {MAX_NESTING} deep")));
         }
     }
     if scanner.modes.len() != 1 {
@@ -99,6 +104,8 @@ struct Scanner<'t> {
     lines: usize,
     counted: usize,
     tokens: Vec<Token>,
+    /// Those that are open.
+    brackets: usize,
     modes: Vec<Mode<'t>>,
 }
 
@@ -123,6 +130,17 @@ impl<'t> Scanner<'t> {
         let line = self.line();
         let start = self.at;
         self.at += length;
+        if matches!(
+            kind,
+            Kind::OpenBrace | Kind::OpenBracket | Kind::OpenParen | Kind::OpenTemplate
+        ) {
+            self.brackets += 1;
+        } else if matches!(
+            kind,
+            Kind::CloseBrace | Kind::CloseBracket | Kind::CloseParen | Kind::CloseTemplate
+        ) {
+            self.brackets = self.brackets.saturating_sub(1);
+        }
         self.tokens.push(Token {
             kind,
             start,
