@@ -106,7 +106,10 @@ pub(super) async fn apply(
 
 /// The least that does what a plan does.
 pub(super) fn rung_of(writes: &[Write]) -> Rung {
-    if writes.iter().any(|w| w.delete) {
+    if writes.is_empty() {
+        // Outputs, moves: the state alone changes.
+        Rung::Plan
+    } else if writes.iter().any(|w| w.delete) {
         Rung::ApplyDelete
     } else {
         Rung::Apply
