@@ -12,6 +12,8 @@ use sandbox_bundle::ProviderSource;
 use sandbox_core::names::{KeyName, MountName, NamespaceName, PrincipalName, RootName};
 use serde::Deserialize;
 
+use crate::sandbox::TERRAFORM_PLACES;
+
 pub(crate) use roots::is_word;
 pub use roots::{Root, StateKind};
 pub use secret_var::{KvPath, SecretVar, VaultKv};
@@ -426,13 +428,13 @@ impl Sandbox {
             "sandbox.image must be given by digest: NAME@sha256: and 64 hex digits".to_owned(),
         );
         check(self.max >= 1, "sandbox.max must be at least 1".to_owned());
+        let terraform = self.pool_terraform.saturating_mul(TERRAFORM_PLACES);
         check(
-            self.pool_read <= self.max,
-            "sandbox.pool_read must not exceed sandbox.max".to_owned(),
-        );
-        check(
-            self.pool_terraform <= self.max / 4,
-            "sandbox.pool_terraform must not exceed a quarter of sandbox.max".to_owned(),
+            self.pool_read.saturating_add(terraform) <= self.max,
+            format!(
+                "sandbox.pool_read and {TERRAFORM_PLACES} times sandbox.pool_terraform together must not \
+                 exceed sandbox.max"
+            ),
         );
         check(
             (30..=86_400).contains(&self.spare_idle_seconds),

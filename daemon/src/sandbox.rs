@@ -7,6 +7,7 @@ mod check;
 mod cluster;
 mod job;
 mod network;
+mod places;
 mod pods;
 mod pool;
 mod start;
@@ -23,6 +24,7 @@ use crate::report::{Code, Failure, chain};
 
 pub use cluster::{Cluster, ClusterError};
 pub use job::Class;
+pub(crate) use places::TERRAFORM_PLACES;
 pub use pool::{PoolState, SandboxParts, Sandboxes};
 
 use start::Ready;

@@ -137,6 +137,22 @@ fn unknown_users_and_unknown_keys_are_named() {
 }
 
 #[test]
+fn the_spares_of_both_classes_fit_into_the_places_together() {
+    let of = |read, terraform, max| {
+        load(&format!(
+            "{GOOD}pool_read = {read}\npool_terraform = {terraform}\nmax = {max}\n"
+        ))
+    };
+    for (read, terraform, max) in [(16, 0, 16), (0, 4, 16), (8, 2, 16), (3, 1, 7), (1, 0, 1)] {
+        assert!(of(read, terraform, max).is_ok(), "{read} {terraform} {max}");
+    }
+    for (read, terraform, max) in [(17, 0, 16), (0, 5, 16), (16, 4, 16), (4, 1, 7), (0, 1, 3)] {
+        let e = of(read, terraform, max).unwrap_err();
+        assert!(e.contains("4 times sandbox.pool_terraform"), "{e}");
+    }
+}
+
+#[test]
 fn every_fault_is_told_at_once() {
     let text = GOOD
         .replace("https://", "http://")

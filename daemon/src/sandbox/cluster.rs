@@ -85,6 +85,17 @@ impl Cluster {
         })
     }
 
+    /// One that does not answer.
+    #[cfg(test)]
+    pub(super) fn away() -> Self {
+        let config = Config::new("http://127.0.0.1:1".parse().unwrap());
+        Self {
+            url: config.cluster_url.to_string(),
+            client: Client::try_from(config).unwrap(),
+            ca_pem: String::new(),
+        }
+    }
+
     /// The client.
     #[must_use]
     pub fn client(&self) -> &Client {

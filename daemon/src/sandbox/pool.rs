@@ -11,13 +11,15 @@ use std::time::Duration;
 use kube::Client;
 use sandbox_core::audit::{Event, EventName};
 use sandbox_core::ids::RequestId;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::cluster::Cluster;
 use super::job::{Class, JobName};
 use super::network::{Network, NetworkParts};
+use super::places::Places;
 use super::pods::Pods;
 use super::start::Ready;
 use super::{Claimed, SandboxError};
@@ -37,9 +39,8 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// After a spare was taken, before the next one is started: a pod that starts takes a core for half a second,
 /// and the call that took the spare would be the one to wait. Who waits for a sandbox is not made to.
 const REFILL_PAUSE: Duration = Duration::from_millis(250);
-
-/// As many reads as one Terraform has the memory of: so of the room there is, and of the cluster's quota.
-const TERRAFORM_PLACES: u32 = 4;
+/// When there was no room for a spare, before the next look.
+const NO_ROOM_PAUSE: Duration = Duration::from_secs(1);
 
 /// The sandboxes. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -63,7 +64,7 @@ pub(super) struct Inner {
     pub(super) audit: Audit,
     pub(super) clock: Clock,
     pub(super) lifetime: Lifetime,
-    places: Arc<Semaphore>,
+    places: Places,
     ready_reads: AtomicUsize,
     ready_terraform: AtomicUsize,
 }
@@ -107,9 +108,20 @@ pub struct PoolState {
 }
 
 enum Message {
-    Claim(oneshot::Sender<Result<(Ready, bool), SandboxError>>),
+    Claim(Caller),
     Started(Result<Ready, SandboxError>),
+    /// The caller that a start queued for does not wait any more.
+    NotStarted,
     Checked(Option<Ready>),
+    /// The places of a spare that was let go are free.
+    Left,
+}
+
+/// Who waits for a sandbox.
+struct Caller {
+    answer: oneshot::Sender<Result<(Ready, bool), SandboxError>>,
+    /// Cancelled once it has an answer or gave up.
+    gone: CancellationToken,
 }
 
 impl Sandboxes {
@@ -142,7 +154,7 @@ impl Sandboxes {
             cluster,
             namespace,
             probe_namespace: kubernetes.probe_namespace.to_string(),
-            places: Arc::new(Semaphore::new(config.max)),
+            places: Places::new(config.max),
             ready_reads: AtomicUsize::new(0),
             ready_terraform: AtomicUsize::new(0),
             config,
@@ -194,7 +206,9 @@ impl Sandboxes {
             Class::Read => &self.reads,
             Class::Terraform => &self.terraform,
         };
-        pool.send(Message::Claim(answer))
+        let gone = CancellationToken::new();
+        let _gone = gone.clone().drop_guard();
+        pool.send(Message::Claim(Caller { answer, gone }))
             .map_err(|_| SandboxError::Stopping)?;
         answered.await.map_err(|_| SandboxError::Stopping)?
     }
@@ -362,15 +376,6 @@ impl Inner {
             Class::Terraform => self.config.pool_terraform,
         }
     }
-
-    /// Places that one of a class takes.
-    fn places(&self, class: Class) -> u32 {
-        let all = u32::try_from(self.config.max).unwrap_or(u32::MAX);
-        match class {
-            Class::Read => 1,
-            Class::Terraform => TERRAFORM_PLACES.min(all),
-        }
-    }
 }
 
 struct Pool {
@@ -379,9 +384,11 @@ struct Pool {
     /// Weak: the pool must not keep its own queue open.
     messages: mpsc::WeakUnboundedSender<Message>,
     ready: VecDeque<Ready>,
-    waiting: VecDeque<oneshot::Sender<Result<(Ready, bool), SandboxError>>>,
+    waiting: VecDeque<Caller>,
     starting: usize,
     checking: usize,
+    /// Places of spares that were let go, until they are free.
+    leaving: u32,
     pause: Duration,
     not_before: Instant,
 }
@@ -390,7 +397,13 @@ impl Pool {
     /// Starts it, and gives where it is asked.
     fn start(inner: &Arc<Inner>, class: Class) -> mpsc::UnboundedSender<Message> {
         let (messages, queue) = mpsc::unbounded_channel();
-        let pool = Self {
+        let pool = Self::new(inner, class, &messages);
+        inner.lifetime.spawn(pool.run(queue));
+        messages
+    }
+
+    fn new(inner: &Arc<Inner>, class: Class, messages: &mpsc::UnboundedSender<Message>) -> Self {
+        Self {
             inner: Arc::clone(inner),
             class,
             messages: messages.downgrade(),
@@ -398,18 +411,19 @@ impl Pool {
             waiting: VecDeque::new(),
             starting: 0,
             checking: 0,
+            leaving: 0,
             pause: FIRST_PAUSE,
             not_before: Instant::now(),
-        };
-        inner.lifetime.spawn(pool.run(queue));
-        messages
+        }
     }
 
     async fn run(mut self, mut queue: mpsc::UnboundedReceiver<Message>) {
         let stop = self.inner.lifetime.stop.clone();
         let mut upkeep = tokio::time::interval(UPKEEP);
         upkeep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut callers = self.inner.places.queue();
         loop {
+            self.make_room();
             self.start_what_is_wanted();
             self.inner
                 .ready(self.class)
@@ -421,6 +435,7 @@ impl Pool {
                     Some(message) => self.take(message),
                     None => break,
                 },
+                Ok(()) = callers.changed() => {}
                 _ = upkeep.tick() => self.look_after_spares(),
                 () = tokio::time::sleep_until(resume), if resume > Instant::now() => {}
             }
@@ -446,6 +461,8 @@ impl Pool {
                 self.starting -= 1;
                 self.failed(e);
             }
+            Message::NotStarted => self.starting -= 1,
+            Message::Left => self.leaving -= self.inner.places.of(self.class),
             Message::Checked(ready) => {
                 self.checking -= 1;
                 if let Some(ready) = ready {
@@ -456,21 +473,16 @@ impl Pool {
     }
 
     fn keep_or_hand_over(&mut self, ready: Ready, pooled: bool) {
-        self.waiting.retain(|caller| !caller.is_closed());
+        self.waiting.retain(|caller| !caller.answer.is_closed());
         match self.waiting.pop_front() {
             Some(caller) => self.hand_over(caller, ready, pooled),
             None => self.ready.push_back(ready),
         }
     }
 
-    fn hand_over(
-        &mut self,
-        caller: oneshot::Sender<Result<(Ready, bool), SandboxError>>,
-        ready: Ready,
-        pooled: bool,
-    ) {
+    fn hand_over(&mut self, caller: Caller, ready: Ready, pooled: bool) {
         // A caller that gave up meanwhile leaves it for the next one.
-        if let Err(Ok((ready, pooled))) = caller.send(Ok((ready, pooled))) {
+        if let Err(Ok((ready, pooled))) = caller.answer.send(Ok((ready, pooled))) {
             self.keep_or_hand_over(ready, pooled);
         }
     }
@@ -486,38 +498,77 @@ impl Pool {
                 }
             });
         }
-        self.waiting.retain(|caller| !caller.is_closed());
+        self.waiting.retain(|caller| !caller.answer.is_closed());
         if let Some(caller) = self.waiting.pop_front() {
             // It asked at the right time to hear why; who comes later gets a new try.
-            drop(caller.send(Err(error)));
+            drop(caller.answer.send(Err(error)));
         } else {
             self.not_before = Instant::now() + self.pause;
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    fn start_what_is_wanted(&mut self) {
-        let spares = if Instant::now() >= self.not_before {
-            self.inner.size(self.class)
-        } else {
-            0
-        };
-        let coming = self.ready.len() + self.starting + self.checking;
-        let (class, places) = (self.class, self.inner.places(self.class));
-        let most = self.inner.config.max / usize::try_from(places).unwrap_or(usize::MAX);
-        let wanted = spares.saturating_add(self.waiting.len()).min(most);
-        for _ in coming..wanted {
-            self.starting += 1;
+    /// Lets idle spares go for as many places as callers of the other class queue for.
+    fn make_room(&mut self) {
+        while self.leaving < self.inner.places.asked_of(self.class)
+            && let Some(ready) = self.ready.pop_front()
+        {
+            self.leaving += self.inner.places.of(self.class);
             let (inner, messages) = (Arc::clone(&self.inner), self.messages.clone());
             self.inner.lifetime.spawn(async move {
-                let places = Arc::clone(&inner.places).acquire_many_owned(places);
-                let started = match places.await {
-                    Ok(places) => inner.start(class, places).await,
-                    Err(_) => Err(SandboxError::Stopping),
-                };
-                deliver(&inner, &messages, Message::Started(started)).await;
+                drop(ready.stream);
+                inner.take_down(&ready.name, ready.permit).await;
+                deliver(&inner, &messages, Message::Left).await;
             });
         }
+    }
+
+    /// Callers queue for places; a spare takes what is free or is not started, since in the queue it would
+    /// keep places from those that wait behind it.
+    fn start_what_is_wanted(&mut self) {
+        self.waiting.retain(|caller| !caller.answer.is_closed());
+        let most = self.inner.places.most(self.class);
+        let coming = self.ready.len() + self.starting + self.checking;
+        let callers = self.waiting.iter().take(most).skip(coming);
+        let gone: Vec<_> = callers.map(|caller| caller.gone.clone()).collect();
+        for gone in gone {
+            let (inner, class) = (Arc::clone(&self.inner), self.class);
+            self.start_one(async move {
+                tokio::select! {
+                    () = gone.cancelled() => None,
+                    places = inner.places.wait(class) => places,
+                }
+            });
+        }
+        if Instant::now() < self.not_before {
+            return;
+        }
+        let coming = self.ready.len() + self.starting + self.checking;
+        let spares = self.inner.size(self.class);
+        let wanted = spares.saturating_add(self.waiting.len()).min(most);
+        for _ in coming..wanted {
+            let Some(places) = self.inner.places.take_free(self.class) else {
+                self.not_before = Instant::now() + NO_ROOM_PAUSE;
+                break;
+            };
+            self.start_one(std::future::ready(Some(places)));
+        }
+    }
+
+    /// Starts a sandbox as soon as it has its places, or not at all without them.
+    fn start_one(
+        &mut self,
+        places: impl Future<Output = Option<OwnedSemaphorePermit>> + Send + 'static,
+    ) {
+        self.starting += 1;
+        let (inner, messages, class) = (Arc::clone(&self.inner), self.messages.clone(), self.class);
+        self.inner.lifetime.spawn(async move {
+            let message = match places.await {
+                Some(places) => Message::Started(inner.start(class, places).await),
+                None => Message::NotStarted,
+            };
+            deliver(&inner, &messages, message).await;
+        });
     }
 
     fn look_after_spares(&mut self) {
@@ -548,7 +599,11 @@ impl Pool {
         while let Some(message) = queue.recv().await {
             match message {
                 Message::Started(Ok(r)) | Message::Checked(Some(r)) => ready.push(r),
-                Message::Claim(_) | Message::Started(Err(_)) | Message::Checked(None) => {}
+                Message::Claim(_)
+                | Message::Started(Err(_))
+                | Message::NotStarted
+                | Message::Checked(None)
+                | Message::Left => {}
             }
         }
         let downs = ready.into_iter().map(|r| {
@@ -571,3 +626,6 @@ async fn deliver(inner: &Inner, messages: &mpsc::WeakUnboundedSender<Message>, m
         inner.take_down(&ready.name, ready.permit).await;
     }
 }
+
+#[cfg(test)]
+mod tests;
