@@ -69,8 +69,11 @@ class Bridge:
         return took, result["structuredContent"]
 
     def rss_kib(self):
-        # scripts/as execs: the process is the bridge itself.
-        with open(f"/proc/{self.process.pid}/status") as status:
+        # The bridge has a session of its own; scripts/as waits for it.
+        pid = self.process.pid
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            bridge = int(children.read())
+        with open(f"/proc/{bridge}/status") as status:
             return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
 
 

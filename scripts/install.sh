@@ -22,12 +22,15 @@ make_folder() {
 }
 
 # as USER COMMAND...: with that user's rights, its group alone, no capability and a clean environment; with AS_EXEC=exec
-# in the place of this very shell.
+# in the place of this very shell. It is clean before the uid changes: a process of that uid can read it. The agent's
+# command has a session of its own, so that it can push nothing into our terminal, and is killed when we are ended.
 as() {
-  local user=$1
+  local user=$1 session='' with_us=''
   shift
-  ${AS_EXEC:-} setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all \
-    env -i "PATH=$BIN:/usr/bin:/bin" "HOME=$AGENT_SANDBOX_HOME/home/$user" ${TERM:+"TERM=$TERM"} "$@"
+  if [ "$user" = sandbox-agent ]; then session='setsid -f -w' with_us='--pdeathsig KILL'; fi
+  # shellcheck disable=SC2086 # words, or none
+  ${AS_EXEC:-} env -i "PATH=$BIN:/usr/bin:/bin" "HOME=$AGENT_SANDBOX_HOME/home/$user" ${TERM:+"TERM=$TERM"} $session \
+    setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all $with_us "$@"
 }
 
 # Puts the cluster's kubectl on PATH and points it at the cluster, as its administrator.
