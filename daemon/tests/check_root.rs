@@ -431,7 +431,7 @@ fn what_the_user_may_not_read_is_told_with_the_command_that_lets_it() {
     close("shop/main.tf", 0o000);
     let (said, user) = look("shop");
     let grant = format!(
-        "{user} may not read it: setfacl -R -m u:{user}:rX -m d:u:{user}:rX {}",
+        "{user} may not read it: setfacl -R -m u:{user}:rX -m d:u:{user}:rX '{}'",
         ground.path("shop").display()
     );
     let told = next(&said, "main.tf".into());
@@ -447,7 +447,7 @@ fn what_the_user_may_not_read_is_told_with_the_command_that_lets_it() {
     close("home", 0o755);
     assert!(
         told.contains(&format!(
-            "setfacl -m u:{user}:x {home}, or chmod o+x {home}"
+            "setfacl -m u:{user}:x '{home}', or chmod o+x '{home}'"
         )),
         "{said:#}"
     );
