@@ -25,6 +25,12 @@
 #   stop_strays PIDFILE COMMAND      ends what runs with exactly this command line and is not PIDFILE's: a process whose
 #                                    record was lost
 #   wait_for SECONDS WHAT CMD...     polls CMD until it succeeds, or dies saying that WHAT did not happen
+#   visible                          stdin, without what a terminal would take for more than text
+#   enter_folder FOLDER              makes it the working folder, and OWNER and GROUP whose it is
+#   need_owner                       preflight: what the next two need
+#   owners_alone                     as root, in root's folder: dies if somebody else could change what is in it
+#   as_owner COMMAND...              with the rights of OWNER and GROUP where we are root, in a session of its own, and
+#                                    of our environment nothing but PATH
 #   write_file MODE FILE             stdin to FILE, with MODE from its first byte on, in one rename
 #   sha256_of FILE...                the hash alone, a line each
 #   now_ms, seconds_since MS         for times in messages
@@ -312,6 +318,46 @@ wait_for() {
     [ $(($(now_ms) - start)) -lt $((seconds * 1000)) ] || die "waited $seconds s in vain: $what" "${WAIT_HINT:-}"
     sleep 0.1
   done
+}
+
+# --- with the rights of a folder's owner ----------------------------------------------------------
+
+visible() { LC_ALL=C tr -cd '\11\12\40-\176'; }
+
+# By path it could be another folder the next time.
+OWNER='' GROUP=''
+enter_folder() {
+  CDPATH='' cd -P -- "$1" 2>/dev/null || die "there is no folder $(printf %s "$1" | visible)" "Give the folder of a Terraform root."
+  # GNU's stat, or that of macOS.
+  OWNER=$(stat -c %u . 2>/dev/null || stat -f %u .) GROUP=$(stat -c %g . 2>/dev/null || stat -f %g .)
+}
+
+need_owner() {
+  if [ "$(id -u)" = 0 ]; then
+    need setpriv util-linux
+    need setsid util-linux
+  fi
+}
+
+owners_alone() {
+  local found here
+  if [ "$(id -u)" != 0 ] || [ "$OWNER" != 0 ]; then return; fi
+  found=$(find . \( ! -user 0 -o ! -type l \( -perm -020 -o -perm -002 \) \) -print -quit | visible)
+  here=$(pwd -P | visible)
+  [ -z "$found" ] || die "somebody else than root may change $here/${found#./}, and the folder is root's" \
+    "Give it to who works in it, with chown -hR; or to root alone, with chown -hR root: and chmod -R go-w."
+}
+
+# Whatever the owner makes of it, what runs with these rights is the owner's: in our session it could push commands into
+# root's terminal, and what it has open it could hand on, so it never gets that terminal. The environment is cleared
+# before the uid changes: the owner can read it after that. When setsid is ended, so is the command.
+as_owner() {
+  if [ "$(id -u)" = 0 ] && [ "$OWNER" != 0 ]; then
+    env -i "PATH=$PATH" setsid -f -w setpriv --reuid "$OWNER" --regid "$GROUP" --clear-groups --no-new-privs \
+      --inh-caps=-all --bounding-set=-all --pdeathsig TERM "$@" 9>&-
+  else
+    env -i "PATH=$PATH" "$@"
+  fi
 }
 
 # --- files ---------------------------------------------------------------------------------------
