@@ -26,7 +26,7 @@
 #                                    record was lost
 #   wait_for SECONDS WHAT CMD...     polls CMD until it succeeds, or dies saying that WHAT did not happen
 #   visible                          stdin, without what a terminal would take for more than text
-#   enter_folder FOLDER              makes it the working folder, and OWNER and GROUP whose it is
+#   enter_folder FOLDER              makes it the working folder; OWNER is whose it is then, and GROUP the owner's
 #   need_owner                       preflight: what the next two need
 #   owners_alone                     as root, in root's folder: dies if somebody else could change what is in it
 #   as_owner COMMAND...              with the rights of OWNER and GROUP where we are root, in a session of its own, and
@@ -328,8 +328,9 @@ visible() { LC_ALL=C tr -cd '\11\12\40-\176'; }
 OWNER='' GROUP=''
 enter_folder() {
   CDPATH='' cd -P -- "$1" 2>/dev/null || die "there is no folder $(printf %s "$1" | visible)" "Give the folder of a Terraform root."
-  # GNU's stat, or that of macOS.
-  OWNER=$(stat -c %u . 2>/dev/null || stat -f %u .) GROUP=$(stat -c %g . 2>/dev/null || stat -f %g .)
+  # GNU's stat, or that of macOS. The folder's group may be more than the owner's: root's, after a bare chown.
+  OWNER=$(stat -c %u . 2>/dev/null || stat -f %u .)
+  GROUP=$(id -g "$OWNER" 2>/dev/null) || GROUP=$OWNER
 }
 
 need_owner() {
