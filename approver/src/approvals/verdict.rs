@@ -257,7 +257,10 @@ impl Question {
                 // Nothing, or the end of the input, is a person's way out.
                 None | Some("" | "no" | "n") => break,
                 Some(typed) => {
-                    let not = format!("\"{typed}\" is not it. Nothing was granted so far.");
+                    let not = format!(
+                        "\"{typed}\" is not it. Nothing was granted so far. Type it as it stands above, capitals \
+                         too; an empty line leaves it."
+                    );
                     print(&[Row::words(Tone::Plain, 0, &not)], look, &mut err)?;
                 }
             }

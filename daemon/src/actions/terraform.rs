@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::text::{self, count, visible, visible_json};
 use super::{Description, Tier};
+use crate::approve::COOL_DOWN;
 use crate::request::Report;
 use crate::store::StoredApproval;
 
@@ -206,7 +207,10 @@ pub(crate) fn pending(request: RequestId, root: &RootName, approval: &StoredAppr
 
 /// Its owner took an approval back.
 pub(crate) fn withdrawn(request: RequestId, root: &RootName, approval: ApprovalId) -> Report {
-    let summary = "It was taken back; nothing was applied.";
+    let summary = format!(
+        "It was taken back; nothing was applied. Another one of this root can be asked for in {} s.",
+        COOL_DOWN.as_secs()
+    );
     Report {
         structured: json!({
             "outcome": "finished", "request_id": request, "root": root, "summary": summary,

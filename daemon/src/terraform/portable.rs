@@ -168,8 +168,10 @@ async fn import(args: Import) -> anyhow::Result<ExitCode> {
         );
         anyhow::ensure!(
             kept.lineage != head.lineage || head.serial > kept.serial,
-            "its serial is {}, and that of the state that is kept {}: it is older, or the same",
+            "its serial is {}, and that of the state that is kept {}: it is older, or the same; if \
+             that is meant, raise \"serial\" in the file above {}",
             head.serial,
+            kept.serial,
             kept.serial
         );
     }

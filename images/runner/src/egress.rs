@@ -110,6 +110,7 @@ impl Seen {
     fn closed(&self, forbidden: SocketAddr, how: &str, connection: &Connection) -> String {
         let first = match self.open {
             0 => String::new(),
+            1 => "open for the first attempt, then ".to_owned(),
             open => format!("open for the first {open} attempts, then "),
         };
         format!(

@@ -203,7 +203,7 @@ fn next(seen: &Seen, setting: &Setting) -> Vec<String> {
     }
     if let Some(namespace) = &seen.namespace {
         steps.push(format!(
-            "See that its namespace is there: kubectl get namespace {namespace}"
+            "See that its namespace is there, or make it: kubectl create namespace {namespace}"
         ));
     }
     steps.push(format!(
