@@ -14,8 +14,8 @@ use crate::own_daemon::set;
 use crate::root::Root;
 use crate::trail::{Event, Trail};
 
-/// A second approver: a uid of nobody.
-const SECOND: u32 = 100_078;
+/// Another approver than those that every root has: a uid of nobody.
+const SECOND: u32 = 100_079;
 
 const COUNTS_ONCE: &str = "repeats a yes of the same approver, and one person counts once";
 
