@@ -119,7 +119,7 @@ impl Login {
                 let key = self
                     .ask(|by| async move { self.vault.unwrap_key(&by, transit, wrapped).await });
                 let key = key.await?;
-                Some(DataKey::new(&key.key, key.wrapped)?)
+                Some(DataKey::new(&key, wrapped.to_owned())?)
             }
             _ => None,
         };

@@ -17,7 +17,7 @@ use super::shown::shown;
 use super::source::{Source, sha256};
 use super::{Root, at_rest, run};
 use crate::actions::terraform as told;
-use crate::approve::{OpenApproval, Opened, Shown, Use, no_such_approval, store_failed};
+use crate::approve::{OpenApproval, Opened, Use, no_such_approval, store_failed};
 use crate::broker::Rung;
 use crate::config::StateKind;
 use crate::report::{Code, Failure};
@@ -126,10 +126,7 @@ impl Call<'_> {
             binding,
             quorum: policy.quorum,
             expires_after: policy.expires_after,
-            shown: Shown {
-                last_apply: mark.clone(),
-                ..shown(parts, root, source, &plan.facts).await?
-            },
+            shown: shown(parts, root, source, &plan.facts, mark.clone()).await?,
         });
         let (Opened::New(approval) | Opened::Same(approval)) = opened.await?;
         let report = told::pending(request.id, &root.name, &approval);

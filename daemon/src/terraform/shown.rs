@@ -16,6 +16,7 @@ pub(super) async fn shown(
     root: &Root,
     source: &Source,
     facts: &PlanFacts,
+    last_apply: Option<String>,
 ) -> Result<Shown, Failure> {
     let last = parts.store.applied_bundle(root.name.clone()).await;
     let last = last.map_err(|e| store_failed(&e))?;
@@ -46,7 +47,7 @@ pub(super) async fn shown(
         source,
         source_since_ms: old.and(last).map(|last| last.applied_ms),
         scope: scope(root, facts),
-        last_apply: None,
+        last_apply,
     })
 }
 

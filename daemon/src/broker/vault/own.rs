@@ -60,11 +60,15 @@ struct ReadSecret {
 }
 
 #[derive(Deserialize)]
-struct KeyAnswer {
+struct NewKey {
     plaintext: SecretString,
-    /// Of a new one.
     #[serde(default)]
     ciphertext: String,
+}
+
+#[derive(Deserialize)]
+struct KnownKey {
+    plaintext: SecretString,
 }
 
 #[derive(Deserialize)]
@@ -92,8 +96,11 @@ impl Vault {
             key: with.key.to_string(),
             bits: 256,
         };
-        let answer = self.data_of(CALL, by, endpoint).await?;
-        decoded(CALL, answer)
+        let answer: NewKey = self.data_of(CALL, by, endpoint).await?;
+        Ok(Wrapped {
+            key: decoded(CALL, &answer.plaintext)?,
+            wrapped: answer.ciphertext,
+        })
     }
 
     /// The key that was wrapped so.
@@ -102,22 +109,15 @@ impl Vault {
         by: &Session,
         with: &Transit,
         wrapped: &str,
-    ) -> Result<Wrapped, VaultError> {
+    ) -> Result<Zeroizing<Vec<u8>>, VaultError> {
         const CALL: &str = "the decryption of a data key";
         let endpoint = Decrypt {
             mount: with.mount.to_string(),
             key: with.key.to_string(),
             ciphertext: wrapped.to_owned(),
         };
-        let answer: KeyAnswer = self.data_of(CALL, by, endpoint).await?;
-        let ciphertext = wrapped.to_owned();
-        decoded(
-            CALL,
-            KeyAnswer {
-                ciphertext,
-                ..answer
-            },
-        )
+        let answer: KnownKey = self.data_of(CALL, by, endpoint).await?;
+        decoded(CALL, &answer.plaintext)
     }
 
     /// What the newest version of a secret has.
@@ -153,15 +153,12 @@ impl Vault {
     }
 }
 
-fn decoded(call: &'static str, answer: KeyAnswer) -> Result<Wrapped, VaultError> {
+fn decoded(call: &'static str, key: &SecretString) -> Result<Zeroizing<Vec<u8>>, VaultError> {
     #[expect(
         clippy::disallowed_methods,
         reason = "from Vault's spelling of a key into a cipher, in this process"
     )]
-    let key = STANDARD.decode(answer.plaintext.expose_secret());
-    let key = key.map_err(|_| VaultError::Malformed { call })?;
-    Ok(Wrapped {
-        key: Zeroizing::new(key),
-        wrapped: answer.ciphertext,
-    })
+    let key = STANDARD.decode(key.expose_secret());
+    key.map(Zeroizing::new)
+        .map_err(|_| VaultError::Malformed { call })
 }
